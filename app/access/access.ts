@@ -1,7 +1,7 @@
 // Rights of one request's caller, with as few calls to the Enforcement as possible.
 
 import { type Access, type Enforcement, UNLIMITED, type Visible } from '../core/access.ts'
-import { type Identity, isAdmin } from '../core/identity.ts'
+import { type Identity, isAdmin, nameOf } from '../core/identity.ts'
 
 export type AccessOf = (identity: Identity) => Access
 
@@ -12,10 +12,12 @@ export const everythingToAll: AccessOf = () => UNLIMITED
 export function accessBy(enforcement: Enforcement): AccessOf {
   return (identity) => {
     const owner = identity.userId === '' ? null : identity.userId
-    if (isAdmin(identity)) return { ...UNLIMITED, owner }
+    const person = nameOf(identity)
+    if (isAdmin(identity)) return { ...UNLIMITED, owner, person }
     let visible: Promise<Visible> | null = null
     return {
       owner,
+      person,
       isAdmin: false,
       visible: () => {
         visible ??= enforcement.listVisible(identity)

@@ -28,6 +28,7 @@ describe('sharing', () => {
     const service = makeSharingService({ resources: makeResources({ sql, objects }), sharing })
     const ann: Access = {
       owner: 'ann',
+      person: 'ann',
       isAdmin: false,
       visible: async () => EVERYTHING,
       may: async () => {

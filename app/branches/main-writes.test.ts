@@ -224,3 +224,21 @@ test('credentials of main write to the table; those of the past do not', async (
   expect(await grant('sluice')).toStartWith(`_lake/default/gold/${name}-`)
   expect(await grant(`sluice.${commit}`)).toBeNull()
 })
+
+test('a write of an engine to a protected table of main is refused', async () => {
+  const name = newName()
+  const protect = (review: string) =>
+    lake.sql`update namespace set protection = ${lake.sql.json({ review })} where name = 'default'`
+  try {
+    for (const review of ['any', 'four-eyes']) {
+      await protect(review)
+      const refused = await create(name)
+      expect([refused.status, refused.body.error.type]).toEqual([403, 'ForbiddenException'])
+      expect(refused.body.error.message).toContain(`protected by review: ${review}: write to a branch`)
+    }
+  } finally {
+    await protect('none')
+  }
+  expect(await openBranches()).toHaveLength(0)
+  expect((await create(name)).status).toBe(200)
+})

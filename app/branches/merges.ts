@@ -1,5 +1,6 @@
 // Gated merges of branches into main, and rebases. No transaction is open while tests are evaluated. See ADR 43.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import type { Review } from '../../drizzle/schema/index.ts'
 import { parseTableName, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Reader } from '../access/code-visibility.ts'
 import { type Resources, visibleTables } from '../access/service.ts'
@@ -8,6 +9,7 @@ import {
   changesOf,
   conflictsIn,
   dropUnchanged,
+  HIDDEN,
   hasMoved,
   headOfMain,
   isInUse,
@@ -23,6 +25,7 @@ import { AppError, failedPrecondition, forbidden } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { MAIN } from '../core/lake-version.ts'
 import { DEFAULT_NAMESPACE } from '../core/names.ts'
+import { type Decision, refusedBy } from '../protection/rule.ts'
 import type { Gate, Judgement } from '../quality-tests/gate.ts'
 import type { Merged } from './schema.ts'
 import { type Caller, checkCreator, inUse } from './service.ts'
@@ -54,19 +57,21 @@ export type MergeService = ReturnType<typeof makeMergeService>
 export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
   /**
    * Merges a branch into main as one commit, after its tests passed on the result. `within` runs in the transaction of that
-   * commit.
+   * commit. The request to merge is the decision of its caller about the changes of the branch's authors.
    */
   async function merge(
     name: string,
     message: string | undefined,
     by: Merger,
-    within: (tx: SqlTx) => Promise<void> = async () => {},
+    within?: (tx: SqlTx) => Promise<void>,
   ): Promise<Merged> {
     if (name === MAIN) throw forbidden('branch main is protected: it cannot be merged')
     for (let tests = 0; tests < TESTS_MAX; tests++) {
       const plan = await planOf(sql, name)
       if (plan.changes.length === 0) return { status: 'unchanged', commit: plan.commit, tables: [] }
       await requireWrite(plan.changes, by.access)
+      const guarded = refusedBy(plan.changes, decisionOf(name, plan.authors, by))
+      if (guarded !== null) throw isProtected(name, guarded, by)
       refuseConflicts(name, plan.changes)
       const present = plan.changes.filter(({ contentId }) => contentId !== null)
       const judged = await gate(present, { commit: plan.commit, branch: name }, by)
@@ -99,15 +104,17 @@ export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
     refuseConflicts(name, changes)
     const reads = judged.reads.map((table) => parseTableName(table, DEFAULT_NAMESPACE))
     if (await hasMoved(tx, plan.commit, reads)) return null
-    const commit = await mergeUserBranch(tx, {
+    const outcome = await mergeUserBranch(tx, {
       branch,
       id: newId(),
       author: by.name,
       message: message ?? `merge of branch ${name}`,
       changes,
+      decision: decisionOf(name, branch.authors, by),
     })
-    await within(tx)
-    return { status: 'merged', commit, tables: changes.map(tableKey) }
+    if (outcome.kind === 'protected') throw isProtected(name, outcome, by)
+    await within?.(tx)
+    return { status: 'merged', commit: outcome.commit, tables: changes.map(tableKey) }
   }
 
   async function requireWrite(tables: readonly TableName[], access: Access): Promise<void> {
@@ -143,6 +150,8 @@ interface Plan {
   /** The head of main. */
   commit: number
   changes: BranchChange[]
+  /** The authors of the branch. */
+  authors: readonly string[]
 }
 
 interface Tested {
@@ -151,7 +160,7 @@ interface Tested {
   by: Merger
   plan: Plan
   judged: Judgement
-  within(tx: SqlTx): Promise<void>
+  within: ((tx: SqlTx) => Promise<void>) | undefined
 }
 
 /** The transaction of the merge compares the plan with the state that it locks. So the plan needs no lock. */
@@ -161,7 +170,8 @@ async function planOf(sql: Sql, name: string): Promise<Plan> {
   const [branch, isUsed] = await Promise.all([openBranchNamed(sql, name), isInUse(sql, name)])
   if (branch === null) throw noOpenBranch(name)
   if (isUsed) throw inUse(name)
-  if (!changes.some(({ contentId, baseContent }) => contentId === baseContent)) return { commit, changes }
+  if (!changes.some(({ contentId, baseContent }) => contentId === baseContent))
+    return { commit, changes, authors: branch.authors }
   await sql.begin(async (tx) => {
     if ((await lockedBranch(tx, name)) === null) throw noOpenBranch(name)
     await dropUnchanged(tx, name)
@@ -177,6 +187,17 @@ const areSame = (now: readonly BranchChange[], tested: readonly BranchChange[]) 
       before !== undefined && tableKey(change) === tableKey(before) && change.contentId === before.contentId
     )
   })
+
+/** The request to merge is a decision. A write of an engine to main is none: nobody has seen its change. */
+const decisionOf = (branch: string, authors: readonly string[], { access }: Merger): Decision | undefined =>
+  branch.startsWith(HIDDEN) ? undefined : { authors, by: access.person }
+
+const isProtected = (branch: string, { table, rule }: { table: string; rule: Review }, by: Merger) =>
+  forbidden(
+    branch.startsWith(HIDDEN)
+      ? `table ${table} of main is protected by review: ${rule}: write to a branch, then ask for its merge`
+      : `table ${table} of main is protected by review: ${rule}: ${by.access.person} changed branch ${branch}, so a user who did not change it must merge it`,
+  )
 
 function refuseConflicts(name: string, changes: readonly BranchChange[]): void {
   const conflicts = conflictsIn(changes).map(tableKey)

@@ -11,6 +11,7 @@ export {
   openedBranchesPart,
 } from './store/branches.ts'
 export {
+  authoredParentPart,
   copiedEntriesPart,
   lockParents,
   mergeIntoParents,

@@ -8,7 +8,7 @@ import type { ManifestReader } from '../../lake/iceberg/read/scan.ts'
 import { planRestore } from '../../lake/iceberg/write/restore.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Clock } from '../core/clock.ts'
-import { AppError, failedPrecondition, notFound } from '../core/errors.ts'
+import { AppError, failedPrecondition, forbidden, notFound } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import type { MetadataFiles } from './metadata-files.ts'
@@ -31,6 +31,8 @@ export interface RestoreRequest {
   /** The commit of main whose content the table gets. */
   commit: number
   author: string | null
+  /** The author as a person who decides; null: callers cannot be told apart. */
+  person: string | null
 }
 
 export type Restores = ReturnType<typeof makeRestores>
@@ -107,14 +109,14 @@ export function makeRestores({ db, objects, files, reader, clock, newId }: Resto
     request: RestoreRequest,
     also: (tx: Tx) => Promise<Result>,
   ): Promise<{ commit: number; result: Result }> {
-    const { table, commit, author } = request
+    const { table, commit, author, person } = request
     for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
       const { live, earlier, content } = await prepare(request)
       const done = await db
         .transaction(async (tx) => {
           // The caller's rows are locked before main, as in every transaction that changes both.
           const result = await also(tx)
-          const number = await commitContent(tx, {
+          const outcome = await commitContent(tx, {
             id: newId(),
             table,
             content,
@@ -122,9 +124,18 @@ export function makeRestores({ db, objects, files, reader, clock, newId }: Resto
             source: earlier.id,
             message: `restore ${tableKey(table)} to commit ${commit}`,
             author,
+            decision: { authors: person === null ? [] : [person], by: person },
           })
-          if (number === null) throw new Outdated()
-          return { commit: number, result }
+          switch (outcome.kind) {
+            case 'committed':
+              return { commit: outcome.commit, result }
+            case 'outdated':
+              throw new Outdated()
+            case 'protected':
+              throw forbidden(
+                `table ${tableKey(table)} of main is protected by review: four-eyes: write the state to a branch, and let another user merge the branch`,
+              )
+          }
         })
         .catch((error: unknown) => {
           if (error instanceof Outdated) return null

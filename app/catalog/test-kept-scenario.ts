@@ -145,7 +145,7 @@ export class KeptStatesScenario {
         if (change !== null) this.#count(what)
         return
       }
-      const number = await sql.begin(async (tx) => {
+      const merged = await sql.begin(async (tx) => {
         await lockedHead(tx)
         const open = await lockedBranch(tx, branch)
         if (open === null) throw new Error(`branch ${branch} is not open`)
@@ -155,10 +155,13 @@ export class KeptStatesScenario {
           await closeUserBranch(tx, branch)
           return null
         }
-        return mergeUserBranch(tx, { branch: open, id: newId(), author: null, message: what, changes })
+        const decision = { authors: [], by: null }
+        const merge = { branch: open, id: newId(), author: null, message: what, changes, decision }
+        return mergeUserBranch(tx, merge)
       })
-      if (number === null) return
-      this.states.main.record(number, change)
+      if (merged === null) return
+      if (merged.kind === 'protected') throw new Error(`${merged.table} is protected`)
+      this.states.main.record(merged.commit, change)
       this.#count(what)
     }
   }
@@ -237,7 +240,7 @@ export class KeptStatesScenario {
       const source = commits[place % commits.length]
       if (source === undefined) return
       const { name } = table.table
-      const request = { table: table.table, commit: source, author: null }
+      const request = { table: table.table, commit: source, author: null, person: null }
       const done = await restores
         .restore(request, async () => null)
         .catch((error: unknown) => {

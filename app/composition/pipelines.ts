@@ -32,7 +32,6 @@ export function makePipelineServices(parts: ServiceParts, { runner }: Sidecars, 
     requests: session('requests'),
     newId,
     notices,
-    hasFourEyes: config.edition === 'pro',
     runnable: (path, isDraft) => pipelines.runnable(path, isDraft),
     nudge: (about) => background.nudge(about),
   })

@@ -76,6 +76,8 @@ export interface Sharing {
 export interface Access {
   /** Owner of the resources that this request creates; null: no owner. */
   readonly owner: string | null
+  /** The caller as four eyes count people; null: callers cannot be told apart, as in the community edition. */
+  readonly person: string | null
   /** The caller has all rights, so checks of single resources are skipped. */
   readonly isAdmin: boolean
   /** Looked up once per request, however often it is called. */
@@ -86,6 +88,7 @@ export interface Access {
 /** Access in the community edition, of administrators, and of the service's own work. */
 export const UNLIMITED: Access = {
   owner: null,
+  person: null,
   isAdmin: true,
   visible: async () => EVERYTHING,
   may: async () => true,

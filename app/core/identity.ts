@@ -18,3 +18,6 @@ export const WORK: Identity = { kind: 'work', userId: '', name: '', roles: [] }
 
 /** Whether the caller has all rights. Meaningless where callers need no credential. */
 export const isAdmin = ({ kind, roles }: Identity): boolean => kind === 'api-key' || roles.includes('admin')
+
+/** The caller as commits and reviews name people. Empty for callers without a name. */
+export const nameOf = ({ userId, name }: Identity): string => userId || name

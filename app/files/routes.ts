@@ -12,7 +12,7 @@ import {
   ReadConditions,
   WriteConditions,
 } from '../http/conditions.ts'
-import { exchangeOf, visibleTo } from '../http/exchange.ts'
+import { callerNameOf, exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
 import {
@@ -61,7 +61,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
         })
         const keyOf = (fields: object) => idempotencyKeyOf(request, headers, fields)
         const permit = (path: string) => mayWrite(exchangeOf(request).access, path)
-        return status(201, await files.upload(form, keyOf, permit))
+        return status(201, await files.upload(form, keyOf, permit, callerNameOf(request)))
       },
       {
         headers: IdempotencyHeaders,
@@ -103,9 +103,9 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
     )
     .put(
       '/*',
-      async ({ params, body, headers, set }) => {
+      async ({ params, body, headers, request, set }) => {
         const path = pathFromUrl(params['*'])
-        const written = await files.write(path, body.content, preconditionOf(headers))
+        const written = await files.write(path, body.content, preconditionOf(headers), callerNameOf(request))
         set.headers.etag = entityTag(written.version_id)
         return written
       },
@@ -124,8 +124,8 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
     )
     .delete(
       '/*',
-      async ({ params, headers, status }) => {
-        await files.remove(pathFromUrl(params['*']), preconditionOf(headers))
+      async ({ params, headers, request, status }) => {
+        await files.remove(pathFromUrl(params['*']), preconditionOf(headers), callerNameOf(request))
         return status(204, undefined)
       },
       {

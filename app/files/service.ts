@@ -26,7 +26,7 @@ export interface FileDeps {
   sql: Sql
   objects: ObjectStore
   /** Called after a file under the prefix of a pipeline has changed. Does nothing when the pipeline does not exist. */
-  fileWritten(pipeline: PipelineFolder, cause: string): Promise<void>
+  fileWritten(pipeline: PipelineFolder, cause: string, by: string | null): Promise<void>
 }
 
 export type FileService = ReturnType<typeof makeFileService>
@@ -41,16 +41,16 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
   async function store(
     path: string,
     staged: StagedObject,
-    options?: { condition?: Precondition | null; tx?: SqlTx },
+    options: { by: string | null; condition?: Precondition | null; tx?: SqlTx },
   ) {
     const stored = await commits.commit(path, staged, options)
-    await changed(path, `written ${path}`)
+    await changed(path, `written ${path}`, options.by)
     return stored
   }
 
-  async function changed(path: string, cause: string) {
+  async function changed(path: string, cause: string, by: string | null) {
     const pipeline = pipelineFolderOf(path)
-    if (pipeline !== null) await fileWritten(pipeline, cause)
+    if (pipeline !== null) await fileWritten(pipeline, cause, by)
   }
 
   return {
@@ -87,30 +87,26 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
     async read(path: string, isKnown: (versionId: string) => boolean = () => false, version?: string) {
       const found = await objects.get(path, version)
       if (found === null) throw notFound(`file ${path}`)
-      const { versionId, size, modified } = found
-      if (isKnown(versionId)) {
-        await found.body.cancel()
-        return { versionId, content: null }
-      }
-      const content = {
-        path,
-        ...(await contentOf(found)),
-        size,
-        modified: modified.toISOString(),
-        version_id: versionId,
-      }
-      return { versionId, content }
+      const { versionId } = found
+      if (!isKnown(versionId)) return { versionId, content: { path, ...(await contentOf(found)) } }
+      await found.body.cancel()
+      return { versionId, content: null }
     },
 
-    /** `content` is text or its UTF-8 bytes. */
-    async write(path: string, content: string | Uint8Array, condition: Precondition | null = null) {
+    /** `content` is text or its UTF-8 bytes. `by` becomes an author of the pipeline's draft. */
+    async write(
+      path: string,
+      content: string | Uint8Array,
+      condition: Precondition | null = null,
+      by: string | null = null,
+    ) {
       const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content
       const staged = await objects.stage(bytes, {
         key: path,
         maxBytes: limits.uploadBytes,
       })
       try {
-        const { versionId } = await store(path, staged, { condition })
+        const { versionId } = await store(path, staged, { by, condition })
         return { path, status: 'written' as const, version_id: versionId }
       } finally {
         await staged.discard()
@@ -118,8 +114,8 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
     },
 
     /** A missing file changes nothing, not even the draft of its pipeline. */
-    async remove(path: string, condition: Precondition | null = null) {
-      if (await commits.remove(path, condition)) await changed(path, `deleted ${path}`)
+    async remove(path: string, condition: Precondition | null = null, by: string | null = null) {
+      if (await commits.remove(path, condition)) await changed(path, `deleted ${path}`, by)
     },
 
     /** The target path may be known only after the whole form has arrived. So the file is staged without a name first. */
@@ -131,6 +127,7 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
        * them.
        */
       permit: (path: string) => Promise<void> = async () => {},
+      by: string | null = null,
     ): Promise<FileUploaded> {
       const { fields, filename, contentType, sha256, stored } = await form.receive(async (file, before) => {
         const key = before.path === undefined ? undefined : targetOf(before, file.filename)
@@ -145,7 +142,7 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
         const path = targetOf(fields, filename)
         await permit(path)
         const perform = async (tx?: SqlTx): Promise<FileUploaded> => {
-          const { versionId } = await store(path, stored, { tx })
+          const { versionId } = await store(path, stored, { by, tx })
           const uploaded = { path, filename: baseName(filename), size: stored.size }
           return { ...uploaded, status: 'uploaded', version_id: versionId }
         }
@@ -169,16 +166,17 @@ function targetOf({ path }: FormFields, filename: string): string {
 }
 
 /** Content that is not UTF-8 is returned as base64, so that it is neither damaged nor refused. */
-async function contentOf({ body, size }: ObjectBody) {
+async function contentOf({ body, size, modified, versionId }: ObjectBody) {
   if (size > limits.uploadBytes) {
     await body.cancel()
     throw tooLarge()
   }
   const bytes = new Uint8Array(await new Response(body).arrayBuffer())
+  const facts = { size, modified: modified.toISOString(), version_id: versionId }
   try {
     const content = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-    return { content, encoding: 'utf-8' as const }
+    return { content, encoding: 'utf-8' as const, ...facts }
   } catch {
-    return { content: Buffer.from(bytes).toString('base64'), encoding: 'base64' as const }
+    return { content: Buffer.from(bytes).toString('base64'), encoding: 'base64' as const, ...facts }
   }
 }

@@ -2,7 +2,7 @@ import { Elysia } from 'elysia'
 import { CommitList } from '../branches/schema.ts'
 import { ErrorBody, PipelinePath } from '../core/names.ts'
 import { setLink } from '../core/pagination.ts'
-import { callerNameOf, visibleTo } from '../http/exchange.ts'
+import { callerNameOf, exchangeOf, visibleTo } from '../http/exchange.ts'
 import { CommitsQuery, HistoryQuery, RestoreTable, TableHistory, TableRestored } from './schema.ts'
 import type { HistoryService } from './service.ts'
 
@@ -51,7 +51,8 @@ export const tableHistoryRoutes = (history: HistoryService) =>
     )
     .post(
       '/:ns/:layer/:name/restore',
-      ({ params, body, request }) => history.restore(nameOf(params), body, callerNameOf(request)),
+      ({ params, body, request }) =>
+        history.restore(nameOf(params), body, callerNameOf(request), exchangeOf(request).access.person),
       {
         params: PipelinePath,
         body: RestoreTable,

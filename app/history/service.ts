@@ -53,12 +53,13 @@ export function makeHistoryService({ sql, lists, restores }: HistoryDeps) {
     table: TableName,
     { commit, time }: RestoreTable,
     author: string | null,
+    person: string | null,
   ): Promise<TableRestored> {
     if (commit !== undefined && time !== undefined)
       throw invalid('time', 'cannot be used with commit: send one of the two')
     if (commit === undefined && time === undefined) throw invalid('commit', 'is required, or time')
     const from = await commitAsOf(sql, commit ?? instantOf('time', time ?? '').toISOString())
-    const restored = await restores.restore({ table, commit: from, author }, async () => {})
+    const restored = await restores.restore({ table, commit: from, author, person }, async () => {})
     return { commit: restored.commit, restored_from: from }
   }
 

@@ -16,7 +16,7 @@ import type { Peer, Sender, SenderOf } from '../core/client-address.ts'
 import type { Clock } from '../core/clock.ts'
 import { toAppError } from '../core/error-response.ts'
 import { type AppError, clientGone } from '../core/errors.ts'
-import type { Identity } from '../core/identity.ts'
+import { type Identity, nameOf } from '../core/identity.ts'
 import type { NewId } from '../core/ids.ts'
 import { setAllowanceHeaders } from '../core/rate-limit.ts'
 import type { Route } from '../core/route-table.ts'
@@ -71,7 +71,7 @@ export function exchangeOf(request: Request): Exchange {
 /** The user or API key of a request, as commits name their authors; null without a credential. */
 export function callerNameOf(request: Request): string | null {
   const { identity } = exchangeOf(request)
-  return identity?.userId || identity?.name || null
+  return (identity && nameOf(identity)) || null
 }
 
 /** Gives a request of the service itself the exchange of `outer`: the same caller, at another route. */

@@ -1,6 +1,7 @@
-import { beforeAll, expect, test } from 'bun:test'
+import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { openDatabase } from '../../drizzle/client.ts'
 import { useDatabase } from '../../tools/test/database.ts'
+import { type Access, UNLIMITED } from '../core/access.ts'
 import type { App } from '../server.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { namespaceRoutes } from './routes.ts'
@@ -73,4 +74,76 @@ test('an unreachable database is 503 without its address', async () => {
     message: 'a dependency of the service is not available: retry in 5 s',
   })
   await gone.close()
+})
+
+describe('the protection of a namespace', () => {
+  const as = (person: string | null, isAdmin = true): Access => ({
+    ...UNLIMITED,
+    person,
+    may: async () => isAdmin,
+  })
+  const ref = { name: 'guarded' }
+  const protect = (review: 'none' | 'any' | 'four-eyes', by: Access) =>
+    namespaces.update(ref, { protection: { review } }, by)
+  const present = async () =>
+    (await namespaces.list({ limit: 200, offset: 0 })).namespaces.find(({ name }) => name === 'guarded')
+      ?.protection
+  beforeEach(async () => {
+    await database.sql`delete from namespace where name = 'guarded'`
+    await namespaces.create({ name: 'guarded' })
+  })
+
+  test('is none at first, and changes alone or with the description', async () => {
+    expect(await present()).toEqual({ review: 'none' })
+    const put = (body: object) => call('PUT', '/namespaces/guarded', body)
+    expect((await put({ protection: { review: 'any' } })).status).toBe(204)
+    expect((await put({ description: 'ours', protection: { review: 'any' } })).status).toBe(204)
+    expect(await present()).toEqual({ review: 'any' })
+    expect((await put({ protection: { review: 'two' } })).status).toBe(400)
+    expect((await errorOf(await put({ protection: { review: 'four-eyes' } }))).message).toContain(
+      'protection.review: four-eyes needs callers that can be told apart',
+    )
+  })
+
+  test('is lowered from four eyes by two administrators', async () => {
+    await protect('four-eyes', as('ann'))
+    for (let times = 0; times < 2; times++)
+      await expect(protect('none', as('ann'))).rejects.toThrow(
+        'protection.review: four-eyes is lowered to none when another administrator',
+      )
+    expect(await present()).toEqual({ review: 'four-eyes', proposed: { review: 'none', by: 'ann' } })
+    // Another wish is another change.
+    await expect(protect('any', as('bob'))).rejects.toThrow('lowered to any')
+    await expect(protect('none', as('ann'))).rejects.toThrow('lowered to none')
+    await protect('none', as('bob'))
+    expect(await present()).toEqual({ review: 'none' })
+  })
+
+  test('keeps the description when a lower rule is refused', async () => {
+    await protect('four-eyes', as('ann'))
+    const both = { description: 'new', protection: { review: 'any' } } as const
+    await expect(namespaces.update(ref, both, as('ann'))).rejects.toThrow('four-eyes')
+    const { namespaces: list } = await namespaces.list({ limit: 200, offset: 0 })
+    expect(list.find(({ name }) => name === 'guarded')?.description).toBe('')
+  })
+
+  test('withdraws a wish when an administrator sends the present rule', async () => {
+    await protect('four-eyes', as('ann'))
+    await expect(protect('none', as('ann'))).rejects.toThrow('four-eyes')
+    await protect('four-eyes', as('bob'))
+    await expect(protect('none', as('bob'))).rejects.toThrow('four-eyes')
+  })
+
+  test('is changed by administrators only, and others send it back', async () => {
+    await expect(protect('any', as('eve', false))).rejects.toThrow(
+      'admin permission on the namespace required',
+    )
+    await protect('none', as('eve', false))
+  })
+
+  test('refuses the deletion of the namespace', async () => {
+    await protect('four-eyes', as('ann'))
+    await expect(namespaces.remove(ref)).rejects.toThrow('which needs two administrators')
+    await expect(namespaces.removeEmpty(ref)).rejects.toThrow('which needs two administrators')
+  })
 })

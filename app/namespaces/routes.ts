@@ -53,18 +53,19 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
     })
     .put(
       '/:name',
-      async ({ params, body, status }) => {
-        await namespaces.update(refOf(params), body)
+      async ({ params, body, request, status }) => {
+        await namespaces.update(refOf(params), body, exchangeOf(request).access)
         return status(204, undefined)
       },
       {
         params: NamespaceParams,
         body: UpdateNamespace,
-        response: { 204: t.Void(), 400: ErrorBody, 404: ErrorBody },
+        response: { 204: t.Void(), 400: ErrorBody, 403: ErrorBody, 404: ErrorBody },
         detail: {
           operationId: 'updateNamespace',
           summary: 'Update a namespace',
-          description: 'Replaces the description of the namespace.',
+          description:
+            'Replaces the description of the namespace, its protection, or both. In the Pro edition, the protection needs admin permission. A rule lower than `four-eyes` needs two administrators: the request of the first is stored and answered with 403, and the same request of a second one lowers the rule.',
         },
       },
     )
@@ -81,7 +82,7 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
           operationId: 'deleteNamespace',
           summary: 'Delete a namespace',
           description:
-            'Pipelines, tables and landing zones of the namespace remain and keep working. The namespace `default` cannot be deleted.',
+            'Pipelines, tables and landing zones of the namespace remain and keep working. The namespace `default` and one with `review: four-eyes` cannot be deleted.',
         },
       },
     )

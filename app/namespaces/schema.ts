@@ -1,11 +1,30 @@
 import { Type as t } from '@sinclair/typebox'
 import { limits } from '../core/limits.ts'
-import { Instant, NamespaceName, nullable, Uuid } from '../core/names.ts'
+import { Instant, literals, NamespaceName, nullable, Uuid } from '../core/names.ts'
+import { REVIEWS } from '../protection/rule.ts'
 
 const Description = t.String({
   description: `At most ${limits.textCharacters} characters`,
   examples: ['Flights of 2001'],
 })
+
+const Review = literals(REVIEWS, {
+  description:
+    'Whether changes of tables on main need a decision: of nobody, of any person, or of a person who did not make the change. The stricter of this rule and the one of a pipeline holds.',
+})
+
+const Protection = t.Object(
+  {
+    review: Review,
+    proposed: t.Optional(
+      t.Object(
+        { review: Review, by: t.String() },
+        { description: 'A lower rule that one administrator wants. It holds when another one sends it too.' },
+      ),
+    ),
+  },
+  { title: 'Protection' },
+)
 
 export const Namespace = t.Object(
   {
@@ -14,6 +33,7 @@ export const Namespace = t.Object(
     owner: nullable(t.String()),
     description: t.String(),
     created_at: Instant,
+    protection: Protection,
   },
   { title: 'Namespace' },
 )
@@ -35,5 +55,8 @@ export const CreateNamespace = t.Object(
 )
 export type CreateNamespace = typeof CreateNamespace.static
 
-export const UpdateNamespace = t.Object({ description: Description }, { title: 'UpdateNamespace' })
+export const UpdateNamespace = t.Object(
+  { description: t.Optional(Description), protection: t.Optional(Protection) },
+  { title: 'UpdateNamespace' },
+)
 export type UpdateNamespace = typeof UpdateNamespace.static

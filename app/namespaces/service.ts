@@ -1,20 +1,22 @@
 import type { Db, Tx } from '../../drizzle/client.ts'
+import type { Protection, Review } from '../../drizzle/schema/index.ts'
 import { assignUnowned, deleteGrantsOf } from '../access/service.ts'
-import { EVERYTHING, type Visible } from '../core/access.ts'
+import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../core/access.ts'
 import { alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import type { Page } from '../core/pagination.ts'
+import { isReplaceable } from '../protection/rule.ts'
 import type { CreateNamespace, Namespace, UpdateNamespace } from './schema.ts'
 import {
-  describeNamespace,
   detailsOf,
   findNamespace,
   hasContents,
   insertNamespace,
   isNamespace,
-  lockedDetails,
+  lockedNamespace,
   type NamespaceRef,
+  type NamespaceRow,
   namespaceCount,
   namespacesOn,
   type Properties,
@@ -56,9 +58,25 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     return created
   },
 
-  async update(ref: NamespaceRef, { description }: UpdateNamespace) {
+  async update(ref: NamespaceRef, { description, protection }: UpdateNamespace, by: Access = UNLIMITED) {
+    if (description === undefined && protection === undefined) throw invalid('description', 'is required')
     requireShort(description)
-    if (!(await describeNamespace(db, { ...ref, description }))) throw notFound(`namespace ${ref.name}`)
+    const proposed = await db.transaction(async (tx) => {
+      const found = await lockedNamespace(tx, ref)
+      if (found === null) throw notFound(`namespace ${ref.name}`)
+      const next =
+        protection === undefined ? found.protection : await protectionAfter(found, protection.review, by)
+      const isProposal = protection !== undefined && protection.review !== next.review
+      await setDetails(tx, ref.name, {
+        protection: next,
+        ...(description !== undefined && !isProposal && { description }),
+      })
+      return isProposal ? next.proposed : undefined
+    })
+    if (proposed !== undefined)
+      throw forbidden(
+        `protection.review: four-eyes is lowered to ${proposed.review} when another administrator of the namespace sends the same request: the one of ${proposed.by} is stored`,
+      )
   },
 
   /**
@@ -95,7 +113,7 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     { removals, updates }: { removals: readonly string[]; updates: Properties },
   ): Promise<Properties> =>
     db.transaction(async (tx) => {
-      const details = await lockedDetails(tx, ref)
+      const details = await lockedNamespace(tx, ref)
       if (details === null) throw notFound(`namespace ${ref.name}`)
       const before = propertiesIn(details)
       const kept = Object.entries(before).filter(([name]) => !removals.includes(name))
@@ -117,12 +135,42 @@ const visibleTo = ({ namespaces }: Visible) =>
 async function removeIn(tx: Tx, ref: NamespaceRef): Promise<boolean> {
   const { name } = ref
   if (name === DEFAULT_NAMESPACE) throw forbidden(`namespace ${DEFAULT_NAMESPACE} cannot be deleted`)
+  const found = await lockedNamespace(tx, ref)
+  if (found?.protection.review === 'four-eyes')
+    throw forbidden(
+      `namespace ${name} is protected by review: four-eyes: lower protection.review first, which needs two administrators`,
+    )
   const removed = await removeNamespace(tx, ref)
   if (removed === null) return false
   const { id, owner } = removed
   await deleteGrantsOf(tx, { type: 'namespace', id })
   if (owner !== null) await assignUnowned(tx, name, owner)
   return true
+}
+
+/**
+ * The protection after an administrator asked for a rule. The first administrator is the author of a lower rule than four eyes,
+ * and the second one decides. Throws 403 for other callers, who may send the present rule.
+ */
+async function protectionAfter(
+  { id, name, owner, protection }: NamespaceRow,
+  wanted: Review,
+  by: Access,
+): Promise<Protection> {
+  const { review, proposed } = protection
+  if (!(await by.may({ type: 'namespace', id, namespace: name, owner }, 'admin'))) {
+    if (wanted === review) return protection
+    throw forbidden('admin permission on the namespace required to change its protection: ask its owner')
+  }
+  if (wanted === 'four-eyes' && wanted !== review && by.person === null)
+    throw invalid(
+      'protection.review',
+      'four-eyes needs callers that can be told apart, which only the Pro edition has: use any',
+    )
+  const authors = proposed?.review === wanted ? [proposed.by] : []
+  if (by.person === null || isReplaceable(review, wanted, { authors, by: by.person }))
+    return { review: wanted }
+  return { review, proposed: { review: wanted, by: by.person } }
 }
 
 type Details = { description: string; properties: Properties }

@@ -14,14 +14,14 @@ import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
 import type { CreateNamespace, Namespace } from './schema.ts'
 
-type Row = typeof namespaces.$inferSelect
+export type NamespaceRow = typeof namespaces.$inferSelect
 export interface NamespaceRef {
   name: string
   /** If set, only the namespace with this id matches: the one whose access was checked. */
   boundTo?: string
 }
 /** Properties that engines set. */
-export type Properties = Row['properties']
+export type Properties = NamespaceRow['properties']
 type VisibleNamespaces = Visible['namespaces']
 
 /** Visible namespaces, ordered by name. */
@@ -77,33 +77,17 @@ export async function insertNamespace(
 const matches = ({ name, boundTo }: NamespaceRef) =>
   and(eq(namespaces.name, name), boundTo === undefined ? undefined : eq(namespaces.id, boundTo))
 
-/** Returns whether the namespace exists. */
-export async function describeNamespace(
-  db: Queryable,
-  { name, boundTo, description }: NamespaceRef & { description: string },
-): Promise<boolean> {
-  const rows = await db
-    .update(namespaces)
-    .set({ description })
-    .where(matches({ name, boundTo }))
-    .returning({ name: namespaces.name })
-  return rows.length > 0
-}
-
 /** The description and the properties; null when the namespace does not exist. */
 export async function detailsOf(
   db: Queryable,
   name: string,
-): Promise<Pick<Row, 'description' | 'properties'> | null> {
+): Promise<Pick<NamespaceRow, 'description' | 'properties'> | null> {
   const [row] = await db.select().from(namespaces).where(eq(namespaces.name, name))
   return row ?? null
 }
 
-/** `detailsOf`, and locks the namespace until the transaction ends. */
-export async function lockedDetails(
-  tx: Tx,
-  ref: NamespaceRef,
-): Promise<Pick<Row, 'description' | 'properties'> | null> {
+/** The namespace, locked until the transaction ends; null when it does not exist. */
+export async function lockedNamespace(tx: Tx, ref: NamespaceRef): Promise<NamespaceRow | null> {
   const [row] = await tx.select().from(namespaces).where(matches(ref)).for('update')
   return row ?? null
 }
@@ -111,7 +95,7 @@ export async function lockedDetails(
 export async function setDetails(
   tx: Tx,
   name: string,
-  details: Pick<Row, 'description' | 'properties'>,
+  details: Partial<Pick<NamespaceRow, 'description' | 'properties' | 'protection'>>,
 ): Promise<void> {
   await tx.update(namespaces).set(details).where(eq(namespaces.name, name))
 }
@@ -148,7 +132,7 @@ export async function hasContents(db: Queryable, name: string): Promise<boolean>
 export async function removeNamespace(
   db: Queryable,
   ref: NamespaceRef,
-): Promise<Pick<Row, 'id' | 'owner'> | null> {
+): Promise<Pick<NamespaceRow, 'id' | 'owner'> | null> {
   const [row] = await db
     .delete(namespaces)
     .where(matches(ref))
@@ -156,10 +140,11 @@ export async function removeNamespace(
   return row ?? null
 }
 
-const namespaceOf = (row: Row): Namespace => ({
+const namespaceOf = (row: NamespaceRow): Namespace => ({
   id: row.id,
   name: row.name,
   owner: row.owner,
   description: row.description,
   created_at: row.createdAt.toISOString(),
+  protection: row.protection,
 })

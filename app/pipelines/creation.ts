@@ -34,7 +34,12 @@ export function makeCreation({ db, sql, objects, newId, requireNamespace }: Crea
    * The row becomes visible only when the files exist. A crash in between leaves files without a pipeline; the next creation
    * overwrites them. Returns the paths of the files.
    */
-  async function create(body: CreatePipeline, owner: string | null = null, visible: Visible = EVERYTHING) {
+  async function create(
+    body: CreatePipeline,
+    owner: string | null = null,
+    visible: Visible = EVERYTHING,
+    by: string | null = null,
+  ) {
     const { namespace, layer, name, type = 'sql', description = '', max_versions: maxVersions } = body
     const ref = { namespace, layer, name }
     await requireNamespace(namespace)
@@ -44,7 +49,17 @@ export function makeCreation({ db, sql, objects, newId, requireNamespace }: Crea
     )
     const prefix = prefixOf(ref)
     await db.transaction(async (tx) => {
-      const pipeline = { id: newId(), ...ref, type, owner, description, maxVersions, ...firstDraft() }
+      const draftAuthors = by === null ? [] : [by]
+      const pipeline = {
+        id: newId(),
+        ...ref,
+        type,
+        owner,
+        description,
+        maxVersions,
+        draftAuthors,
+        ...firstDraft(),
+      }
       if (!(await insertPipeline(tx, pipeline))) throw alreadyExists(`pipeline ${namespace}.${layer}.${name}`)
       await removeLeftoverFiles(tx, objects, prefix)
       await putAll(objects, prefix, files)

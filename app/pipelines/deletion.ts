@@ -1,9 +1,11 @@
 import type { Db, Tx } from '../../drizzle/client.ts'
 import { deleteGrantsOf } from '../access/service.ts'
+import { forbidden } from '../core/errors.ts'
 import type { PipelineId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { everyObject } from '../files/listing.ts'
 import type { ObjectStore } from '../objects/port.ts'
+import { isReplaceable } from '../protection/rule.ts'
 import { moveDraft } from './draft.ts'
 import {
   claimDeletion,
@@ -13,6 +15,7 @@ import {
   queueDeletion,
 } from './store/deletions.ts'
 import { lockPipeline } from './store/pipelines.ts'
+import { publishedReview } from './versions.ts'
 
 export type { PipelineDeleted } from './store/deletions.ts'
 
@@ -29,11 +32,23 @@ export interface DeletionDeps {
   triggers: { retireAllOf(pipelineId: PipelineId): Promise<unknown> }
 }
 
-/** Soft-deletes the pipeline: it is invisible from the commit on. The effect removes its runs, triggers and files. */
-export async function markDeleted(db: Db, ref: PipelineRef): Promise<PipelineDeleted> {
+/**
+ * Soft-deletes the pipeline: it is invisible from the commit on. The effect removes its runs, triggers and files. A deletion also
+ * removes the rule for the table of the pipeline.
+ */
+export async function markDeleted(
+  { db, objects }: Pick<DeletionDeps, 'db' | 'objects'>,
+  ref: PipelineRef,
+  person: string | null,
+): Promise<PipelineDeleted> {
   return db.transaction(async (tx) => {
     const pipeline = await lockPipeline(tx, ref)
     if (pipeline === null) throw noPipeline(ref)
+    const review = await publishedReview({ db: tx, objects }, ref, pipeline)
+    if (!isReplaceable(review, 'none', { authors: person === null ? [] : [person], by: person }))
+      throw forbidden(
+        `version ${pipeline.publishedVersion} demands reviewers: four-eyes for its table: let another user publish a draft that demands less, then delete the pipeline`,
+      )
     await moveDraft(tx, pipeline, {
       event: { type: 'deleted' },
       cause: 'deleted',

@@ -54,6 +54,18 @@ export async function moveDraft(
   await saveDraft(tx, pipeline.id, columns, { event: event.type, from, to, effects, cause })
 }
 
+interface Writing {
+  cause: string
+  /** The user or API key; null without a credential. */
+  by: string | null
+}
+
+const written = ({ draftAuthors }: PipelineRow, { cause, by }: Writing) => ({
+  event: { type: 'fileWritten' as const },
+  cause,
+  also: by === null || draftAuthors.includes(by) ? {} : { draftAuthors: [...draftAuthors, by] },
+})
+
 /** The code that a run of the pipeline executes now. */
 export interface Runnable {
   pipelineId: PipelineId
@@ -105,21 +117,21 @@ export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: Ob
     return isTested ? readPinnedCode(objects, ref, pins) : []
   }
 
-  /** Marks the draft as changed after a file was written. Does nothing if the pipeline does not exist. */
-  async function fileWritten(ref: PipelineRef, cause: string) {
+  /** Marks the draft as changed by a person after a file was written. Does nothing if the pipeline does not exist. */
+  async function fileWritten(ref: PipelineRef, cause: string, by: string | null = null) {
     await db.transaction(async (tx) => {
       const pipeline = await lockPipeline(tx, ref)
-      if (pipeline !== null) await moveDraft(tx, pipeline, { event: { type: 'fileWritten' }, cause })
+      if (pipeline !== null) await moveDraft(tx, pipeline, written(pipeline, { cause, by }))
     })
   }
 
   /** Changes a draft's files under the lock of the pipeline, so changes that depend on the current files do not race. */
-  async function changeDraft<T>(ref: PipelineRef, cause: string, change: () => Promise<T>): Promise<T> {
+  async function changeDraft<T>(ref: PipelineRef, why: Writing, change: () => Promise<T>): Promise<T> {
     return db.transaction(async (tx) => {
       const pipeline = await lockPipeline(tx, ref)
       if (pipeline === null) throw noPipeline(ref)
       const changed = await change()
-      await moveDraft(tx, pipeline, { event: { type: 'fileWritten' }, cause })
+      await moveDraft(tx, pipeline, written(pipeline, why))
       return changed
     })
   }

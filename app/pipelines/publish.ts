@@ -8,10 +8,12 @@ import type {
 import { visibleTables, visibleZones } from '../access/service.ts'
 import { currentColumns } from '../catalog/views.ts'
 import { type Access, EVERYTHING, seesEverything, UNLIMITED, type Visible } from '../core/access.ts'
+import { forbidden } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'
 import type { ObjectStore } from '../objects/port.ts'
+import { isReplaceable, reviewOf, strictest } from '../protection/rule.ts'
 import { moveDraft } from './draft.ts'
 import { type DraftFile, draftObjects, pinsOf, readCode, sourceFileOf } from './draft-files.ts'
 import { configOf, placementOf } from './placement.ts'
@@ -28,7 +30,7 @@ import {
 import type { Published, PublishRefused } from './schema.ts'
 import { livePipeline, lockPipeline, type PipelineRow } from './store/pipelines.ts'
 import { addVersion, publishedColumns } from './store/versions.ts'
-import { nextVersion } from './versions.ts'
+import { nextVersion, publishedReview } from './versions.ts'
 
 export interface PublishDeps {
   db: Db
@@ -132,11 +134,20 @@ async function makeReady(
   if (files !== null && validation?.valid === false) return refused(files)
 
   const pins = pinsOf(listed)
-  const tags = [...configOf(code, draft.type).tags]
+  const config = configOf(code, draft.type)
+  const tags = [...config.tags]
+  const review = reviewOf(config)
+  const before = await publishedReview({ db, objects }, ref, draft)
   const perform = async (tx: Tx): Promise<Published> => {
     const pipeline = await lockPipeline(tx, ref)
     // Another pipeline may have this name now; the listed files do not belong to it.
     if (pipeline === null || pipeline.id !== draft.id) throw noPipeline(ref)
+    const decision = { authors: pipeline.draftAuthors, by: by.person }
+    // Another version may have been published since the files were listed.
+    if (!isReplaceable(strictest([before, pipeline.review]), review, decision))
+      throw forbidden(
+        `version ${pipeline.publishedVersion} of ${pipeline.namespace}.${pipeline.layer}.${pipeline.name} demands reviewers: four-eyes, and the draft demands less: a user who did not change the draft must publish it`,
+      )
     const number = nextVersion(pipeline)
     await addVersion(
       tx,
@@ -159,7 +170,8 @@ async function makeReady(
       // An owner who publishes vouches for the pipeline's behaviour. This needs ownership both when the files were listed and
       // now.
       also: {
-        ...publishedColumns(number, tags),
+        ...publishedColumns(number, { tags, review }),
+        ...(pipeline.draftRevision === draft.draftRevision && { draftAuthors: [] }),
         ...(isVouchedBy(by, draft) && isVouchedBy(by, pipeline) ? vouched(pipeline, number) : {}),
       },
     })

@@ -49,7 +49,15 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
     .post(
       '',
       async ({ body, request, status }) =>
-        status(201, await pipelines.create(body, exchangeOf(request).access.owner, await visibleTo(request))),
+        status(
+          201,
+          await pipelines.create(
+            body,
+            exchangeOf(request).access.owner,
+            await visibleTo(request),
+            callerNameOf(request),
+          ),
+        ),
       {
         body: CreatePipeline,
         response: { 201: PipelineCreated, 400: ErrorBody, 403: ErrorBody, 409: ErrorBody, 507: ErrorBody },
@@ -85,18 +93,18 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
     )
     .delete(
       '/:ns/:layer/:name',
-      async ({ params, status }) => {
-        await pipelines.remove(refOf(params))
+      async ({ params, request, status }) => {
+        await pipelines.remove(refOf(params), exchangeOf(request).access.person)
         return status(204, undefined)
       },
       {
         params: PipelinePath,
-        response: { 204: t.Void(), 404: ErrorBody },
+        response: { 204: t.Void(), 403: ErrorBody, 404: ErrorBody },
         detail: {
           operationId: 'deletePipeline',
           summary: 'Delete a pipeline',
           description:
-            'Cancels the runs of the pipeline and removes its files. Its table remains. The name can be used again at once.',
+            'Cancels the runs of the pipeline and removes its files. Its table remains. The name can be used again at once. A pipeline whose published version says `reviewers: four-eyes` is 403 in the Pro edition.',
         },
       },
     )
@@ -122,14 +130,21 @@ export const versionRoutes = (pipelines: PipelineService) =>
         params: PipelinePath,
         body: PublishPipeline,
         headers: IdempotencyHeaders,
-        response: { 200: Published, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 422: PublishRefused },
+        response: {
+          200: Published,
+          400: ErrorBody,
+          403: ErrorBody,
+          404: ErrorBody,
+          409: ErrorBody,
+          422: PublishRefused,
+        },
         detail: {
           operationId: 'publishPipeline',
           summary: 'Publish the draft',
           description:
             'Pins the current version of every file as the next version of the pipeline. New runs execute this version. ' +
             'A request repeated with the same `Idempotency-Key` within 24 hours returns the version that the first request ' +
-            'published. The same key with another request returns 409.',
+            'published. The same key with another request returns 409. When the version before says `reviewers: four-eyes` and the draft says less, only a user who did not change the draft may publish it: others get 403.',
         },
       },
     )
@@ -167,16 +182,17 @@ export const versionRoutes = (pipelines: PipelineService) =>
     )
     .post(
       '/:ns/:layer/:name/rollback',
-      ({ params, body, request }) => pipelines.rollback(refOf(params), body, callerNameOf(request)),
+      ({ params, body, request }) =>
+        pipelines.rollback(refOf(params), body, callerNameOf(request), exchangeOf(request).access.person),
       {
         params: PipelinePath,
         body: RollbackPipeline,
-        response: { 200: RolledBack, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody },
+        response: { 200: RolledBack, 400: ErrorBody, 403: ErrorBody, 404: ErrorBody, 409: ErrorBody },
         detail: {
           operationId: 'rollbackPipeline',
           summary: 'Roll back',
           description:
-            'Publishes the files of an earlier version as a new version. The history and the draft do not change. With `data`, the table goes back in the same transaction.',
+            'Publishes the files of an earlier version as a new version. The history and the draft do not change. With `data`, the table goes back in the same transaction. Four eyes refuse both with 403: `data`, and a version that demands less.',
         },
       },
     )

@@ -38,8 +38,13 @@ export function makePipelineService(deps: PipelineDeps) {
     return pipeline
   }
 
-  async function create(body: CreatePipeline, owner: string | null = null, visible: Visible = EVERYTHING) {
-    const files = await createPipeline(body, owner, visible)
+  async function create(
+    body: CreatePipeline,
+    owner: string | null = null,
+    visible: Visible = EVERYTHING,
+    by: string | null = null,
+  ) {
+    const files = await createPipeline(body, owner, visible, by)
     const { last_run: _, ...created } = pipelineOf(await existing(body))
     return { ...created, files_created: files }
   }
@@ -58,8 +63,8 @@ export function makePipelineService(deps: PipelineDeps) {
     return pipelineOf(await existing(ref))
   }
 
-  async function remove(ref: PipelineRef) {
-    const deleted = await markDeleted(db, ref)
+  async function remove(ref: PipelineRef, person: string | null = null) {
+    const deleted = await markDeleted(deps, ref, person)
     try {
       await finishDeletion(deps, deleted)
     } catch (error) {
@@ -104,8 +109,12 @@ export function makePipelineService(deps: PipelineDeps) {
     versions,
     version,
     uniqueKeyOf: (ref: PipelineRef) => uniqueKeyOf(deps, ref),
-    rollback: (ref: PipelineRef, request: RollbackPipeline, author: string | null = null) =>
-      rollback(deps, ref, request, author),
+    rollback: (
+      ref: PipelineRef,
+      request: RollbackPipeline,
+      author: string | null = null,
+      person: string | null = null,
+    ) => rollback(deps, ref, request, author, person),
     ...makeDrafts(deps),
     /** Performs the effect `pipelineDeleted`: finishes a deletion whose request was interrupted. */
     finishDeletion: (payload: PipelineDeleted) => finishDeletion(deps, payload),

@@ -1,11 +1,16 @@
-import type { Db, Sql, Tx } from '../../drizzle/client.ts'
+import type { Db, Queryable, Sql, Tx } from '../../drizzle/client.ts'
+import type { Review } from '../../drizzle/schema/index.ts'
 import { parseTableName } from '../../lake/pipeline/names.ts'
 import type { Restores } from '../catalog/restores.ts'
 import { commitAsOf } from '../catalog/views.ts'
-import { failedPrecondition, invalid, notFound } from '../core/errors.ts'
+import { failedPrecondition, forbidden, invalid, notFound } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { isReplaceable, reviewOf } from '../protection/rule.ts'
 import { moveDraft } from './draft.ts'
+import { readPinnedCode } from './draft-files.ts'
+import { configOf } from './placement.ts'
 import type { RollbackPipeline, RolledBack } from './schema.ts'
 import { livePipeline, lockPipeline, type PipelineRow } from './store/pipelines.ts'
 import {
@@ -26,6 +31,7 @@ export interface RollbackDeps {
   db: Db
   sql: Sql
   newId: NewId
+  objects: ObjectStore
   /** Restores the pipeline's table in one transaction with other work. */
   restore: Restores['restore']
 }
@@ -39,12 +45,13 @@ export async function rollback(
   ref: PipelineRef,
   { version, message = `Rollback to v${version}`, data = false }: RollbackPipeline,
   author: string | null = null,
+  person: string | null = null,
 ): Promise<RolledBack> {
-  const code = (tx: Tx) => addOldVersion(tx, deps.newId, ref, { version, message })
+  const code = (tx: Tx) => addOldVersion(tx, deps, ref, { version, message, person })
   const rolledBack = { status: 'rolled_back' as const, from_version: version, message }
   if (!data) return { ...rolledBack, new_version: await deps.db.transaction(code) }
   const from = await commitAsOf(deps.sql, await commitLeftBy(deps.db, ref, version))
-  const { commit, result } = await deps.restore({ table: tableOf(ref), commit: from, author }, code)
+  const { commit, result } = await deps.restore({ table: tableOf(ref), commit: from, author, person }, code)
   return { ...rolledBack, new_version: result, commit }
 }
 
@@ -64,13 +71,20 @@ const tableOf = ({ namespace, layer, name }: PipelineRef) =>
 
 async function addOldVersion(
   tx: Tx,
-  newId: NewId,
+  { newId, objects }: RollbackDeps,
   ref: PipelineRef,
-  { version, message }: { version: number; message: string },
+  { version, message, person }: { version: number; message: string; person: string | null },
 ): Promise<number> {
   const pipeline = await lockPipeline(tx, ref)
   if (pipeline === null) throw noPipeline(ref)
   const target = await existingVersion(tx, pipeline.id, version)
+  const review = await reviewIn(objects, ref, target)
+  const before = await publishedReview({ db: tx, objects }, ref, pipeline)
+  // The request alone makes this change, so its caller is its author.
+  if (!isReplaceable(before, review, { authors: person === null ? [] : [person], by: person }))
+    throw forbidden(
+      `version ${pipeline.publishedVersion} demands reviewers: four-eyes, and version ${version} demands less: let another user publish its code as a draft`,
+    )
   const number = nextVersion(pipeline)
   await addVersion(
     tx,
@@ -90,10 +104,28 @@ async function addOldVersion(
   await moveDraft(tx, pipeline, {
     event: { type: 'rolledBack' },
     cause: `rolled back to v${version}`,
-    also: publishedColumns(number, target.tags),
+    also: publishedColumns(number, { tags: target.tags, review }),
   })
   return number
 }
+
+/** The rule that the published version sets for its table. */
+export async function publishedReview(
+  { db, objects }: { db: Queryable; objects: ObjectStore },
+  ref: PipelineRef,
+  { id, review, publishedVersion }: PipelineRow,
+): Promise<Review> {
+  if (review !== null || publishedVersion === null) return review ?? 'none'
+  // An older program published the version.
+  const version = await versionOf(db, id, publishedVersion)
+  return version === null ? 'none' : reviewIn(objects, ref, version)
+}
+
+const reviewIn = async (
+  objects: ObjectStore,
+  ref: PipelineRef,
+  { publishedVersions, pipelineType }: VersionRow,
+): Promise<Review> => reviewOf(configOf(await readPinnedCode(objects, ref, publishedVersions), pipelineType))
 
 /** Throws 404 if the version does not exist or was pruned. */
 export async function existingVersion(

@@ -5,7 +5,7 @@ import { ErrorBody, PipelinePath } from '../core/names.ts'
 import { pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { refOf } from '../core/pipeline-ref.ts'
 import { TestResults } from '../core/test-results.ts'
-import { readerBehind } from '../http/exchange.ts'
+import { callerNameOf, readerBehind } from '../http/exchange.ts'
 import { CreateTest, QualityTestList, TestCreated, TestPath } from './schema.ts'
 import type { QualityTestService } from './service.ts'
 
@@ -30,20 +30,25 @@ export const qualityTestRoutes = (tests: QualityTestService) =>
         },
       },
     )
-    .post('', async ({ params, body, status }) => status(201, await tests.create(refOf(params), body)), {
-      params: PipelinePath,
-      body: CreateTest,
-      response: { 201: TestCreated, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 507: ErrorBody },
-      detail: {
-        operationId: 'createQualityTest',
-        summary: 'Create a quality test',
-        description: 'Writes the test into the draft. Runs evaluate the test after the next publish.',
+    .post(
+      '',
+      async ({ params, body, request, status }) =>
+        status(201, await tests.create(refOf(params), body, callerNameOf(request))),
+      {
+        params: PipelinePath,
+        body: CreateTest,
+        response: { 201: TestCreated, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 507: ErrorBody },
+        detail: {
+          operationId: 'createQualityTest',
+          summary: 'Create a quality test',
+          description: 'Writes the test into the draft. Runs evaluate the test after the next publish.',
+        },
       },
-    })
+    )
     .delete(
       '/:testName',
-      async ({ params, status }) => {
-        await tests.remove(refOf(params), params.testName)
+      async ({ params, request, status }) => {
+        await tests.remove(refOf(params), params.testName, callerNameOf(request))
         return status(204, undefined)
       },
       {

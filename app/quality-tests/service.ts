@@ -48,19 +48,19 @@ export function makeQualityTestService({ objects, pipelines, runQualityTests, re
     return { tests: tests.slice(page.offset, page.offset + page.limit), total: tests.length }
   }
 
-  async function create(ref: PipelineRef, test: CreateTest) {
+  async function create(ref: PipelineRef, test: CreateTest, by: string | null = null) {
     const { name, severity } = test
     const path = pathOf(ref, name)
-    await pipelines.changeDraft(ref, `test ${name} created`, async () => {
+    await pipelines.changeDraft(ref, { cause: `test ${name} created`, by }, async () => {
       if ((await objects.head(path)) !== null) throw alreadyExists(`test ${name}`)
       await objects.put(path, new TextEncoder().encode(testFile(test)))
     })
     return { name, severity, path }
   }
 
-  async function remove(ref: PipelineRef, name: string) {
+  async function remove(ref: PipelineRef, name: string, by: string | null = null) {
     const path = pathOf(ref, name)
-    await pipelines.changeDraft(ref, `test ${name} deleted`, async () => {
+    await pipelines.changeDraft(ref, { cause: `test ${name} deleted`, by }, async () => {
       if ((await objects.head(path)) === null) throw notFound(`test ${name}`)
       await objects.delete(path)
     })

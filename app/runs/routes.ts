@@ -150,7 +150,8 @@ const reviewRoutes = (runs: RunService) =>
   new Elysia({ prefix: '/runs', tags: ['runs'] })
     .post(
       '/:id/approve',
-      ({ params, body, request }) => runs.approve(params.id, body ?? {}, callerNameOf(request)),
+      ({ params, body, request }) =>
+        runs.approve(params.id, body ?? {}, callerNameOf(request), exchangeOf(request).access.person),
       {
         params: RunPath,
         body: t.Optional(Approve),

@@ -67,8 +67,6 @@ export interface RunDeps {
   requests?: Sql
   notices: Notices
   newId: NewId
-  /** Whether the edition knows `reviewers: four-eyes`; by default it does not. */
-  hasFourEyes?: boolean
   /**
    * The files of the published version. A draft, or a pipeline that was never published, has the files of the draft. 404 if the
    * pipeline does not exist.
@@ -81,7 +79,7 @@ export interface RunDeps {
 export type RunService = ReturnType<typeof makeRunService>
 
 export function makeRunService(deps: RunDeps) {
-  const { sql, lists = sql, notices, nudge, hasFourEyes = false } = deps
+  const { sql, lists = sql, notices, nudge } = deps
 
   /** Between a cancel and a merge, the first commit wins; the other transaction sees its result. */
   async function cancel(id: string) {
@@ -95,11 +93,13 @@ export function makeRunService(deps: RunDeps) {
   }
 
   /** Merges a run in review. Between two approvals, a rejection and a cancel, the first commit wins. */
-  async function approve(id: string, { message }: Approve, by: string | null) {
-    const approval = { by, message: message ?? null, hasFourEyes }
+  async function approve(id: string, { message }: Approve, by: string | null, person: string | null = null) {
+    const approval = { by, message: message ?? null, person }
     const approved = await sql.begin((tx) => approveRun(tx, id as RunId, approval))
     if (approved === 'refused')
-      throw forbidden('another user must approve the run: its pipeline says reviewers: four-eyes')
+      throw forbidden(
+        'another user must approve the run: its pipeline or namespace says reviewers: four-eyes',
+      )
     if (approved === null) throw await notInReview(id)
     const { run, events } = approved
     ended(new Map([[run.id, run]]))

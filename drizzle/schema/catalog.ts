@@ -54,6 +54,8 @@ export const lakeRefs = pgTable(
     description: pg.text('description').notNull().default(''),
     /** The user or API key that created the branch; null without a credential. */
     createdBy: pg.text('created_by'),
+    /** Everybody who has changed the branch: by a commit, by a run, or by a draft that a run executed. */
+    authors: pg.text('authors').array().notNull().default(sql`'{}'::text[]`),
     /** The reaper closes the branch after this time. */
     expiresAt: instant('expires_at'),
     createdAt: createdAt(),

@@ -2,6 +2,7 @@ import { sql } from 'drizzle-orm'
 import { check, index, pgTable, unique, uniqueIndex } from 'drizzle-orm/pg-core'
 import type { Stored } from '../../machines/advance.ts'
 import { createdAt, instant, tableName, updatedAt } from './columns.ts'
+import type { Review } from './namespace.ts'
 
 /** The zones that a set of pipeline files names literally, as `ns.zone`. Their files are frozen when a run starts. */
 export type LandingZoneNames = string[]
@@ -41,9 +42,13 @@ export const pipelines = pgTable(
     draftMachineVersion: pg.integer('draft_machine_version').notNull(),
     draftDirty: pg.boolean('draft_dirty').notNull(),
     draftRevision: pg.bigint('draft_revision', { mode: 'number' }).notNull().default(0),
+    /** Everybody who has changed the draft since the last publish. */
+    draftAuthors: pg.text('draft_authors').array().notNull().default(sql`'{}'::text[]`),
     /** The number of the version that runs execute; null before the first publish. */
     publishedVersion: pg.integer('published_version'),
     publishedAt: instant('published_at'),
+    /** The rule of the published version for its table; null: not published, or published by an older program. */
+    review: pg.text('review').$type<Review>(),
     /** The tags of the published version. */
     tags: pg.text('tags').array().notNull().default(sql`'{}'::text[]`),
     maxVersions: pg.integer('max_versions').notNull().default(50),

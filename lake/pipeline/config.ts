@@ -3,6 +3,7 @@
 import { isMap, isScalar, LineCounter, type ParsedNode } from 'yaml'
 import { commentMarkOf, readAnnotations, splitList } from './annotations.ts'
 import { shown } from './names.ts'
+import { REVIEW_TIMEOUT_HOURS } from './review.ts'
 import { readYaml, YAML_ALIASES } from './yaml.ts'
 
 export const MERGE_STRATEGIES = [
@@ -150,7 +151,7 @@ const DEFAULTS: PipelineConfig = {
   retryDelaySeconds: 30,
   keepFailedHours: 0,
   merge: 'auto',
-  reviewTimeoutHours: 72,
+  reviewTimeoutHours: REVIEW_TIMEOUT_HOURS,
   reviewers: 'any',
   engine: 'duckdb',
   runsOn: [],

@@ -6,6 +6,7 @@
  */
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import { rulesOf } from '../../../drizzle/protection.ts'
 import {
   computed,
   insertRows,
@@ -18,10 +19,17 @@ import {
   returning,
   select,
 } from '../../../drizzle/rows.ts'
-import { branchEntries, lakeCommits, lakeRefs, mainEntries } from '../../../drizzle/schema/index.ts'
+import {
+  branchEntries,
+  lakeCommits,
+  lakeRefs,
+  mainEntries,
+  type Review,
+} from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import type { ContentChange } from '../../../lake/iceberg/format/content-change.ts'
 import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import { type Decision, refusedBy } from '../../protection/rule.ts'
 import type { Content } from './tables.ts'
 
 const ref = alias(lakeRefs, 'ref')
@@ -50,6 +58,8 @@ export type MergeRequest = {
   /** The run whose success the merge is; null for a merge by a user. */
   runId: string | null
   message: string
+  /** The decision to merge; absent: nobody decided, and the branch merges because its tests passed. */
+  decision?: Decision | undefined
 }
 
 export type MergeOutcome =
@@ -59,6 +69,8 @@ export type MergeOutcome =
   | { kind: 'conflict'; table: string }
   /** The branch is not open, or its head is not the tested commit. */
   | { kind: 'stale'; why: string }
+  /** Main is protected: the rule of `table` demands another decision. */
+  | { kind: 'protected'; table: string; rule: Review }
 
 /** The number of main's latest commit; 0 when main has none. */
 export const headOfMain = async (sql: Sql | SqlTx): Promise<number> =>
@@ -261,6 +273,11 @@ export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promis
       outcomes.set(request.branch, { kind: 'conflict', table: tableKey(clash) })
       continue
     }
+    const guarded = refusedBy(changes, request.decision)
+    if (guarded) {
+      outcomes.set(request.branch, { kind: 'protected', ...guarded })
+      continue
+    }
     head += 1
     for (const entry of changes) moved.add(tableKey(entry))
     merged.push({ ...request, number: head, changes })
@@ -307,6 +324,7 @@ const MOVED = ['namespace', 'layer', 'name', 'contentId', 'fromCommit'] as const
 const CHANGE = {
   ...pick(alias(branchEntries, 'entry'), 'ref', 'namespace', 'layer', 'name', 'contentId', 'baseContent'),
   liveContent: nullable(alias(mainEntries, 'live').contentId),
+  rules: rulesOf('entry'),
 }
 type MergedRow = MergeRequest & { number: number; changes: RowOf<typeof CHANGE>[] }
 

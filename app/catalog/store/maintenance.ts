@@ -4,6 +4,7 @@ import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
 import { lakeContents, mainEntries } from '../../../drizzle/schema/index.ts'
 import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import type { Decision } from '../../protection/rule.ts'
 import { closeBranches, headOfMain, lockedHead, mergeBranches, openBranches } from './branches.ts'
 import { forgetBranches } from './history.ts'
 import { isBusy } from './snapshots.ts'
@@ -70,6 +71,9 @@ export async function cancelMaintenance(tx: SqlTx, { branch }: MaintenanceBranch
   await forgetBranches(tx, [branch])
 }
 
+/** The service rewrites files. The rows stay the same, so nobody has to decide. */
+const NOBODYS: Decision = { authors: [], by: null }
+
 /** The runner has compared all rows. Deletes of another engine may have been counted only now. */
 const IS_SAME = computed<boolean>("after.operation = 'replace' and after.row_count <= before.row_count")
 
@@ -92,9 +96,12 @@ export async function mergeMaintenance(
   if (change === undefined) return `table ${tableKey(table)} was removed`
   if (change.isBusy) return `a run or a branch of a user writes table ${tableKey(table)}`
   if (!change.isSame) throw new Error(`maintenance of ${tableKey(table)} changed more than files`)
-  const outcomes = await mergeBranches(tx, [{ branch, testedCommit: commit, runId: null, message }])
+  const outcomes = await mergeBranches(tx, [
+    { branch, testedCommit: commit, runId: null, message, decision: NOBODYS },
+  ])
   const outcome = outcomes.get(branch)
   if (outcome?.kind === 'conflict') return `main changed table ${outcome.table}`
+  if (outcome?.kind === 'protected') throw new Error(`maintenance of ${outcome.table} was refused`)
   if (outcome?.kind !== 'merged') return outcome?.why ?? `branch ${branch} does not exist`
   await tx`update lake_commit set author = ${MAINTENANCE} where id = ${commit}`
   return null

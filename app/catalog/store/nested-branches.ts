@@ -25,6 +25,16 @@ export const openParentPart = (tx: Sql | SqlTx, name: string): Part => tx`
   open_parent as materialized (
     select name from lake_ref where name = ${name} and kind = 'user' and state = 'open' for key share)`
 
+/**
+ * A CTE that adds authors to the branch of `openParentPart`. `authors` is an expression, null when nobody is to be added. Most
+ * authors are known already, and then the branch stays unchanged.
+ */
+export const authoredParentPart = (tx: Sql | SqlTx, name: string, authors: Part): Part => tx`
+  authored_parent as (
+    update lake_ref set authors = array(select unnest(lake_ref.authors) union select unnest(added.authors))
+    from (select ${authors} as authors) added, open_parent
+    where lake_ref.name = ${name} and not lake_ref.authors @> added.authors)`
+
 /** A CTE that copies the entries of the parents. The new branches start from the contents that the parents have now. */
 export function copiedEntriesPart(tx: SqlTx, branches: readonly NewBranch[]): Part[] {
   const nested = branches.filter(({ parent }) => parent !== undefined)

@@ -1,9 +1,17 @@
 // A commit of main that gives one table another content. Typed queries, because a rollback changes code in the same transaction.
 import { and, eq, gt, isNull, lte, min, or } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../../drizzle/client.ts'
+import { rulesOfTable } from '../../../drizzle/protection.ts'
 import { only } from '../../../drizzle/rows.ts'
-import { lakeCommits, lakeContents, lakeRefs, mainEntries } from '../../../drizzle/schema/index.ts'
+import {
+  lakeCommits,
+  lakeContents,
+  lakeRefs,
+  mainEntries,
+  type Review,
+} from '../../../drizzle/schema/index.ts'
 import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import { type Decision, isAllowed, strictest } from '../../protection/rule.ts'
 
 export type LakeContent = typeof lakeContents.$inferSelect
 
@@ -51,14 +59,22 @@ export interface ContentCommit {
   source: string
   message: string
   author: string | null
+  decision: Decision
 }
 
+export type ContentCommitOutcome =
+  | { kind: 'committed'; commit: number }
+  /** The table has changed, or retention has removed the source. */
+  | { kind: 'outdated' }
+  /** Main is protected: the rule of the table demands another decision. */
+  | { kind: 'protected'; rule: Review }
+
 /**
- * Commits a content to main and returns the number of the commit that the table has then. Returns null and writes nothing when the table has changed, or
- * when retention has removed the source. The lock on main orders this commit with merges and with the reaper.
+ * Commits a content to main and returns the number of the commit that the table has then, or writes nothing. The lock on main
+ * orders this commit with merges and with the reaper.
  */
-export async function commitContent(tx: Tx, commit: ContentCommit): Promise<number | null> {
-  const { id, table, content, replaced, source, message, author } = commit
+export async function commitContent(tx: Tx, commit: ContentCommit): Promise<ContentCommitOutcome> {
+  const { id, table, content, replaced, source, message, author, decision } = commit
   const main = only(
     await tx
       .select({ number: lakeRefs.number })
@@ -69,8 +85,10 @@ export async function commitContent(tx: Tx, commit: ContentCommit): Promise<numb
   const head = main.number ?? 0
   const live = await contentAt(tx, table, null)
   const kept = await tx.$count(mainEntries, and(isTable(table), eq(mainEntries.contentId, source)))
-  if (live?.id !== replaced || kept === 0) return null
-  if (content === null) return live.fromCommit
+  if (live?.id !== replaced || kept === 0) return { kind: 'outdated' }
+  if (content === null) return { kind: 'committed', commit: live.fromCommit }
+  const rule = strictest(await rulesOfTable(tx, table))
+  if (!isAllowed(rule, decision)) return { kind: 'protected', rule }
   const number = head + 1
   await tx.insert(lakeContents).values(content)
   await tx
@@ -82,5 +100,5 @@ export async function commitContent(tx: Tx, commit: ContentCommit): Promise<numb
     .where(and(isTable(table), isNull(mainEntries.toCommit)))
   await tx.insert(mainEntries).values({ ...table, contentId: content.id, fromCommit: number })
   await tx.update(lakeRefs).set({ number, head: id }).where(eq(lakeRefs.name, 'main'))
-  return number
+  return { kind: 'committed', commit: number }
 }

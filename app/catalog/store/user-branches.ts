@@ -53,7 +53,7 @@ export async function shownBranch(sql: Sql | SqlTx, name: string): Promise<Shown
   return row ?? null
 }
 
-const OPEN = { ...pick(ref, 'name', 'head', 'createdAt'), base: present(ref.base) }
+const OPEN = { ...pick(ref, 'name', 'head', 'authors', 'createdAt'), base: present(ref.base) }
 /** An open branch of a user. */
 export type OpenBranch = RowOf<typeof OPEN>
 
@@ -111,8 +111,8 @@ export async function openUserBranch(tx: SqlTx, branch: NewUserBranch): Promise<
       closed.map((found) => found.name),
     )
   const opened = await tx`
-    insert into lake_ref (name, kind, base, head, description, created_by, expires_at)
-    values (${name}, ${kind}, ${base}, ${from?.head ?? null}, ${description}, ${createdBy},
+    insert into lake_ref (name, kind, base, head, authors, description, created_by, expires_at)
+    values (${name}, ${kind}, ${base}, ${from?.head ?? null}, ${from?.authors ?? []}::text[], ${description}, ${createdBy},
       clock_timestamp() + ${expiresInHours}::float8 * interval '1 hour')
     on conflict do nothing returning name`
   if (opened.length === 0) return false

@@ -79,7 +79,10 @@ export async function commitToUserBranch(tx: SqlTx, commit: UserCommit): Promise
     tx`
       insert into lake_commit (id, ref, base, author, message, tables)
       values (${id}, ${name}, ${branch.base}, ${author}, ${message}, ${entries.map(tableKey).sort()})`,
-    tx`update lake_ref set head = ${id}, updated_at = clock_timestamp() where name = ${name}`,
+    tx`
+      update lake_ref set head = ${id}, updated_at = clock_timestamp(),
+        authors = case when ${author}::text is null or ${author} = any(authors) then authors else authors || ${author}::text end
+      where name = ${name}`,
   ])
   return { kind: 'committed' }
 }

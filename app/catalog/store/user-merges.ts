@@ -1,18 +1,21 @@
 // Merges of users' branches into main, and their rebases. See ADR 43.
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import { rulesOf } from '../../../drizzle/protection.ts'
 import { nullable, pick, type RowOf, recordset, select } from '../../../drizzle/rows.ts'
 import { branchEntries, mainEntries } from '../../../drizzle/schema/index.ts'
 import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
-import { lockedHead, mergeBranches } from './branches.ts'
+import type { Decision } from '../../protection/rule.ts'
+import { lockedHead, type MergeOutcome, mergeBranches } from './branches.ts'
 import type { OpenBranch } from './user-branches.ts'
 
 const entry = alias(branchEntries, 'entry')
 const CHANGE = {
   ...pick(entry, 'namespace', 'layer', 'name', 'contentId', 'baseContent'),
   liveContent: nullable(alias(mainEntries, 'live').contentId),
+  rules: rulesOf('entry'),
 }
-/** A table that a branch changed: its content on the branch, on main at the base of the branch, and on main now. */
+/** A changed table: its content on the branch, on main at the base of the branch, and on main now; and its rules. */
 export type BranchChange = RowOf<typeof CHANGE>
 
 /** The changes of a branch, ordered by table. */
@@ -45,6 +48,8 @@ export async function hasMoved(tx: SqlTx, since: number, tables: readonly TableN
   return moved !== undefined
 }
 
+type UserMergeOutcome = Extract<MergeOutcome, { kind: 'merged' | 'protected' }>
+
 export interface UserMerge {
   branch: OpenBranch
   /** The id of the new commit of main. */
@@ -52,25 +57,29 @@ export interface UserMerge {
   author: string | null
   message: string
   changes: readonly BranchChange[]
+  /** Absent: nobody saw the change before it merges, as in a write to main. */
+  decision?: Decision | undefined
 }
 
 /**
  * Merges a branch into main as one commit. The caller has locked main and the branch, and has found no conflict. Returns the
- * number of the commit.
+ * number of the commit. `protected`: a table needs another decision; the caller's transaction must then end without a commit.
  */
-export async function mergeUserBranch(tx: SqlTx, merge: UserMerge): Promise<number> {
-  const { branch, id, author, message, changes } = merge
+export async function mergeUserBranch(tx: SqlTx, merge: UserMerge): Promise<UserMergeOutcome> {
+  const { branch, id, author, message, changes, decision } = merge
   await Promise.all([
     tx`
       insert into lake_commit (id, ref, base, author, message, tables)
       values (${id}, ${branch.name}, ${branch.base}, ${author}, ${message}, ${changes.map(tableKey)})`,
     tx`update lake_ref set head = ${id} where name = ${branch.name}`,
   ])
-  const outcomes = await mergeBranches(tx, [{ branch: branch.name, testedCommit: id, runId: null, message }])
+  const outcomes = await mergeBranches(tx, [
+    { branch: branch.name, testedCommit: id, runId: null, message, decision },
+  ])
   const outcome = outcomes.get(branch.name)
-  if (outcome?.kind !== 'merged')
+  if (outcome?.kind !== 'merged' && outcome?.kind !== 'protected')
     throw new Error(`branch ${branch.name} was not merged although it is locked and has no conflict`)
-  return outcome.commit
+  return outcome
 }
 
 /**

@@ -1,14 +1,17 @@
 import { and, desc, eq, lte, sql } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../../drizzle/client.ts'
-import { pipelineVersions, runs } from '../../../drizzle/schema/index.ts'
+import { type pipelines, pipelineVersions, runs } from '../../../drizzle/schema/index.ts'
 import type { Page } from '../../core/pagination.ts'
 
 export type VersionRow = typeof pipelineVersions.$inferSelect
 
 /** The columns of a pipeline that change when a version is published. */
-export const publishedColumns = (number: number, tags: string[]) => ({
+export const publishedColumns = (
+  number: number,
+  columns: Pick<typeof pipelines.$inferInsert, 'tags' | 'review'>,
+) => ({
   publishedVersion: number,
-  tags,
+  ...columns,
   publishedAt: sql`clock_timestamp()`,
 })
 

@@ -5,6 +5,7 @@ import { isTerminal } from '../../../machines/run.ts'
 import { mergeBranches, mergeIntoParents } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
 import { MAIN } from '../../core/lake-version.ts'
+import type { Decision } from '../../protection/rule.ts'
 import type { Executed } from '../outcome.ts'
 import { branchOf } from './attempts.ts'
 import type { LogLevel } from './logs.ts'
@@ -33,7 +34,9 @@ export async function mergeTested(
     const testedCommit = executed.get(run.id)?.testedCommit
     assert(testedCommit)
     const branch = branchOf(run.id, run.snapshot.context.attempt)
-    return { branch, testedCommit, runId: run.id, message: `${run.namespace}.${run.layer}.${run.pipeline}` }
+    const decision = run.snapshot.context.approved === null ? undefined : APPROVED
+    const message = `${run.namespace}.${run.layer}.${run.pipeline}`
+    return { branch, testedCommit, runId: run.id, message, decision }
   }
   const isOnMain = ({ branch }: LockedRun) => branch === MAIN
   const onMain = await mergeBranches(tx, merging.filter(isOnMain).map(requestOf))
@@ -52,10 +55,15 @@ export async function mergeTested(
         ? `branch ${branch} no longer exists`
         : result.kind === 'conflict'
           ? `${result.table} changed on ${run.branch}`
-          : result.why
+          : result.kind === 'protected'
+            ? `${result.table} needs a review since then`
+            : result.why
     conflicted(run, why, now, appendLine)
   }
 }
+
+/** The approval of a run checks its reviewer. */
+const APPROVED: Decision = { authors: [], by: null }
 
 /** Moves a merging run to its next attempt, or fails the run after too many conflicts. */
 export function conflicted(run: LockedRun, why: string, now: Date, appendLine: AppendLine): void {

@@ -13,7 +13,7 @@ import { type LogLine, loggedPart, seqAfter, storableText } from './logs.ts'
 import { type AppendLine, closingLine, mergeTested, rowsText } from './merging.ts'
 import { completedOf, type LockedRun, lockRuns, moveRun, savedParts } from './moves.ts'
 import { notifying, type RunCompleted } from './notices.ts'
-import { openedReviews, openedReviewsPart } from './reviews.ts'
+import { openedReviews, openedReviewsPart, rulesOfRuns, withReview } from './reviews.ts'
 import { type Boot, settledParts } from './settle.ts'
 
 export interface Applied {
@@ -45,19 +45,16 @@ const NOTHING: Applied = {
 /** Applies outcomes in order. Outcomes of another attempt, or after the run's end, change nothing. */
 export const applyOutcomes = (
   sql: Sql,
-  outcomes: readonly Outcome[],
+  reported: readonly Outcome[],
   lines: readonly LogLine[],
 ): Promise<Applied> =>
   inTransaction(sql, async (tx) => {
     const changed = new Set(lines.map((line) => line.runId))
-    if (outcomes.length === 0) {
+    if (reported.length === 0) {
       await cteStatement(tx, loggedPart(tx, lines), tx`select ${notifying(tx, changed)} as notified`)
       return { ...NOTHING, changed: [...changed] }
     }
-    const { runs, now } = await lockRuns(
-      tx,
-      outcomes.map(({ runId }) => runId),
-    )
+    const { runs, now, outcomes } = await lockReported(tx, reported)
     const accompanied = await accompaniedRuns(tx, outcomes)
     const newLines: LogLine[] = []
     const appendLine: AppendLine = (run, line, level, message) =>
@@ -158,6 +155,26 @@ export const applyOutcomes = (
     })
     return applied(await statement)
   })
+
+/** Locks the runs of outcomes, and adds the reviews that the rules for their tables demand. */
+async function lockReported(tx: SqlTx, reported: readonly Outcome[]) {
+  const changes = reported.filter((outcome) => outcome.kind === 'executed' && outcome.testedCommit !== null)
+  // Pipelined, so the rules cost no round trip.
+  const [locked, rules] = await Promise.all([
+    lockRuns(
+      tx,
+      reported.map(({ runId }) => runId),
+    ),
+    rulesOfRuns(
+      tx,
+      changes.map(({ runId }) => runId),
+    ),
+  ])
+  const outcomes = reported.map((outcome) =>
+    outcome.kind === 'executed' ? withReview(outcome, rules.get(outcome.runId) ?? []) : outcome,
+  )
+  return { ...locked, outcomes }
+}
 
 /** An expression: whether any of these freed pipelines has a waiting run. */
 const isAnyWaiting = (tx: SqlTx, pipelines: readonly PipelineId[]) => tx`

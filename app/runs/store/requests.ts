@@ -7,7 +7,7 @@ import type { Part } from '../../../drizzle/sql.ts'
 import { store } from '../../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import { begunTrace, type ClientTrace } from '../../../proto/trace.ts'
-import { openParentPart } from '../../catalog/branches.ts'
+import { authoredParentPart, openParentPart } from '../../catalog/branches.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
 import { MAIN } from '../../core/lake-version.ts'
 import { limits } from '../../core/limits.ts'
@@ -200,11 +200,17 @@ export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean>
         offset ${limits.waitingRunsPerPipeline - 1} limit 1)
         and ${isOnMain ? sql`true` : sql`exists (select from open_parent)`}
       returning id, created_at)
+    ${isOnMain ? sql`` : sql`, ${authoredParentPart(sql, run.branch, sql`(${authorsOf(sql, run)} from requested)`)}`}
     insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
     select 'run', id, created_at, 'requested', '', 'pending.waiting', '[]', ${run.trigger} from requested
     returning entity_id`
   return rows.length > 0
 }
+
+/** A SELECT without its FROM: everybody whose change the run brings to its branch. A run without a version executes the draft. */
+const authorsOf = (sql: Sql | SqlTx, { pipelineId, versionNumber, requestedBy = null }: NewRun): Part => sql`
+  select array_remove(${versionNumber === null ? sql`(select draft_authors from pipeline where id = ${pipelineId})` : sql`'{}'::text[]`}
+    || ${requestedBy}::text, null)`
 
 /** Initial values of a run's row. */
 const PENDING_COLUMNS = ['snapshot', 'machineVersion', 'status'] as const

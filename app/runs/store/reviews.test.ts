@@ -33,8 +33,8 @@ async function propose(
   )
 }
 
-const approve = (id: RunId, by: string | null = 'ben', hasFourEyes = true) =>
-  opened.sql.begin((tx) => approveRun(tx, id, { by, message: null, hasFourEyes }))
+const approve = (id: RunId, by: string | null = 'ben', person = by) =>
+  opened.sql.begin((tx) => approveRun(tx, id, { by, message: null, person }))
 const stateOf = async (id: RunId) =>
   (await opened.sql`select status, phase, attempt, error from run where id = ${id}`)[0]
 const stuck = () => opened.sql.begin((tx) => failStuckRuns(tx, { timeoutMinutes: 60, limit: 10 }))
@@ -73,9 +73,9 @@ test('with four eyes only another user approves the run', async () => {
   expect(await approve(id, 'ben')).toMatchObject({ run: { status: 'success' } })
 })
 
-test('an edition without four eyes lets the requester approve the run', async () => {
+test('a requester who cannot be told apart approves the run', async () => {
   const id = await inReview('alone', { isFourEyes: true })
-  expect(await approve(id, 'ann', false)).toMatchObject({ run: { status: 'success' } })
+  expect(await approve(id, 'ann', null)).toMatchObject({ run: { status: 'success' } })
 })
 
 test('the reaper keeps the branch of a run in review', async () => {
@@ -97,4 +97,42 @@ test('an approved run merges the same change and asks again for another one', as
     await propose(id, name, { change }, 2)
     expect(await stateOf(id)).toMatchObject({ phase, attempt: 2 })
   }
+})
+
+test('a protected namespace demands a review of every run into main', async () => {
+  const protect = (review: string) =>
+    opened.sql`update namespace set protection = ${opened.sql.json({ review })} where name = 'default'`
+  const { runs } = await pipelineNamed('guarded')
+  const at = { namespace: 'default', layer: 'gold', pipeline: 'guarded', trigger: 'manual' } as const
+  const executedAgain = async () => {
+    const id = (await runs.request(at, null, 'ann')).run_id as RunId
+    await start()
+    const { id: testedCommit } = await commitToTestBranch(opened.sql, `run-${id}-1`, 'guarded')
+    await tell(accepted(id, 1), executed(id, { attempt: 1, testedCommit, rowsWritten: 1 }))
+    return id
+  }
+  try {
+    await protect('any')
+    const anybody = await executedAgain()
+    expect(await stateOf(anybody)).toMatchObject({ phase: 'review' })
+    expect(await approve(anybody, 'ann')).toMatchObject({ run: { status: 'success' } })
+    await protect('four-eyes')
+    const guarded = await executedAgain()
+    expect(await stateOf(guarded)).toMatchObject({ phase: 'review' })
+    expect(await approve(guarded, 'ann')).toBe('refused')
+    expect(await approve(guarded, 'ben')).toMatchObject({ run: { status: 'success' } })
+  } finally {
+    await protect('none')
+  }
+})
+
+test('an approval before the demand of four eyes approves no later attempt', async () => {
+  const id = await inReview('raised')
+  await opened.sql`update branch_entry set base_content = content_id where ref = ${`run-${id}-1`}`
+  expect(await approve(id, 'ann')).toMatchObject({ run: { status: 'running' } })
+  await opened.sql`update pipeline set review = 'four-eyes' where name = 'raised'`
+  await opened.sql`update run set not_before = null where id = ${id}`
+  await propose(id, 'raised', { change: 'same' }, 2)
+  expect(await stateOf(id)).toMatchObject({ phase: 'review', attempt: 2 })
+  expect(await approve(id, 'ann')).toBe('refused')
 })

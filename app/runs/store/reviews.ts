@@ -3,12 +3,16 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { cteStatement } from '../../../drizzle/cte-statement.ts'
+import { rulesOf } from '../../../drizzle/protection.ts'
 import { computed, insertRows, only, pick, select } from '../../../drizzle/rows.ts'
-import { landingFiles, runReviews } from '../../../drizzle/schema/index.ts'
+import { landingFiles, type Review as Rule, runReviews } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
+import { REVIEW_TIMEOUT_HOURS } from '../../../lake/pipeline/review.ts'
 import { isTerminal, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import { lockedHead } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
+import { MAIN } from '../../core/lake-version.ts'
+import { isAllowed, strictest } from '../../protection/rule.ts'
 import type { Executed } from '../outcome.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
 import { type LogLine, loggedPart, seqAfter } from './logs.ts'
@@ -56,6 +60,33 @@ export const openedReviews = (
     }
   })
 
+/** The rules for the tables of those runs that merge into main. */
+export async function rulesOfRuns(
+  tx: SqlTx,
+  ids: readonly RunId[],
+): Promise<Map<RunId, readonly (Rule | null)[]>> {
+  if (ids.length === 0) return new Map()
+  const found = await select(tx, { id: computed<RunId>('r.id'), rules: rulesOf('r', 'pipeline') })`
+    from run r where r.id = any(${ids as RunId[]}::uuid[]) and r.branch = ${MAIN}`
+  return new Map(found.map(({ id, rules }) => [id, rules]))
+}
+
+/**
+ * An executed attempt with the review that its code or the rules for its table demand. An approval before the demand of four
+ * eyes is no approval of the same change.
+ */
+export function withReview(outcome: Executed, rules: readonly (Rule | null)[]): Executed {
+  const { testedCommit, review } = outcome
+  const rule = strictest([...rules, review && (review.isFourEyes ? 'four-eyes' : 'any')])
+  if (testedCommit === null || rule === 'none') return outcome
+  const { change, timeoutHours } = review ?? { change: testedCommit, timeoutHours: REVIEW_TIMEOUT_HOURS }
+  const isFourEyes = rule === 'four-eyes'
+  return {
+    ...outcome,
+    review: { change: isFourEyes ? `${rule}:${change}` : change, timeoutHours, isFourEyes },
+  }
+}
+
 /** Stores reviews. A run that is reviewed again keeps the time of its earlier reviews. */
 export const openedReviewsPart = (tx: SqlTx, reviews: readonly OpenedReview[]): Part[] =>
   reviews.length === 0
@@ -73,8 +104,8 @@ export interface Approval {
   /** The reviewer; null without a credential. */
   by: string | null
   message: string | null
-  /** Whether `reviewers: four-eyes` counts. */
-  hasFourEyes: boolean
+  /** The reviewer as four eyes count people; null: callers cannot be told apart. */
+  person: string | null
 }
 
 export interface Approved {
@@ -90,7 +121,7 @@ export interface Approved {
 export async function approveRun(
   tx: SqlTx,
   id: RunId,
-  { by, message, hasFourEyes }: Approval,
+  { by, message, person }: Approval,
 ): Promise<Approved | 'refused' | null> {
   const { runs, now } = await lockRuns(tx, [id])
   const run = runs.get(id)
@@ -105,10 +136,15 @@ export async function approveRun(
         'landingFileIds',
         'archivesLandingZones',
       ),
-      requestedBy: computed<string | null>('r.requested_by'),
-    })`from run_review v join run r on r.id = v.run_id where v.run_id = ${id}`,
+      // A run without a version executed the draft.
+      authors: computed<string[]>(`array_remove(
+        case when r.version_number is null then p.draft_authors else '{}' end || r.requested_by, null)`),
+      rules: rulesOf('r', 'pipeline'),
+    })`
+      from run_review v join run r on r.id = v.run_id join pipeline p on p.id = r.pipeline_id where v.run_id = ${id}`,
   )
-  if (hasFourEyes && review.fourEyes && by !== null && by === review.requestedBy) return 'refused'
+  const rule = strictest([review.fourEyes ? 'four-eyes' : 'any', ...review.rules])
+  if (!isAllowed(rule, { authors: review.authors, by: person })) return 'refused'
   const lines: LogLine[] = []
   const appendLine: AppendLine = (moved, line, level, text) =>
     lines.push({
