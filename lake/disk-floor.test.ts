@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { tmpdir } from 'node:os'
-import { makeDiskFloor } from './disk-floor.ts'
+import { LAST_SHARE, makeDiskFloor } from './disk-floor.ts'
 
 const MIB = 1_048_576
 const GIB = 1_024 * MIB
@@ -41,6 +41,15 @@ test.each<[name: string, size: number, free: number, floor: number | null, short
   ['without a floor', 100 * GIB, 0, 0, null],
 ])('reports the shortage of a disk: %s', async (_, size, free, floor, shortage) => {
   expect(await shortageOf(size, free, floor)).toBe(shortage)
+})
+
+test('running work leaves a part of the floor to Postgres', async () => {
+  const floorWith = (free: number) =>
+    makeDiskFloor('/data', 400 * MIB, async () => ({ bsize: MIB, blocks: 1_000, bavail: free }))
+  expect(await floorWith(100).shortage(LAST_SHARE)).toBeNull()
+  expect(await floorWith(99).shortage(LAST_SHARE)).toBe(
+    '99 MB of disk space are free, and DISK_FLOOR is 400 MB',
+  )
 })
 
 test('reads the free space of a real disk and ignores unreadable ones', async () => {

@@ -9,10 +9,16 @@ const DEFAULT_SHARE = 0.02
 export interface DiskFloor {
   /**
    * Why the service must write nothing new: `12 MB of disk space are free, and DISK_FLOOR is 1024 MB`. Null when enough space
-   * is free.
+   * is free. `share` is the part of the floor that the write respects.
    */
-  shortage(): Promise<string | null>
+  shortage(share?: number): Promise<string | null>
 }
+
+/**
+ * The part of the floor that running work leaves, too. Postgres on the same disk needs it: without space for its log, Postgres ends
+ * and cannot start again.
+ */
+export const LAST_SHARE = 0.25
 
 type Statfs = (path: string) => Promise<{ bavail: number; blocks: number; bsize: number }>
 
@@ -22,13 +28,13 @@ type Statfs = (path: string) => Promise<{ bavail: number; blocks: number; bsize:
  */
 export function makeDiskFloor(path: string, floorBytes: number | null, statfs: Statfs = statfsOf): DiskFloor {
   return {
-    async shortage() {
+    async shortage(share = 1) {
       if (floorBytes === 0) return null
       const disk = await statfs(path).catch(() => null)
       if (disk === null) return null
       const free = disk.bavail * disk.bsize
       const floor = floorBytes ?? Math.min(DEFAULT_BYTES, disk.blocks * disk.bsize * DEFAULT_SHARE)
-      if (free >= floor) return null
+      if (free >= share * floor) return null
       return `${megabytes(free)} of disk space are free, and DISK_FLOOR is ${megabytes(floor)}`
     },
   }

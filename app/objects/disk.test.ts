@@ -117,11 +117,12 @@ test('a failed sync stages nothing and leaves no file', async () => {
 test('refuses a body with 507 below the disk floor and leaves nothing', async () => {
   const root = newRoot()
   let shortage: string | null = null
+  let hasReserve = true
   let looks = 0
   const floor = {
-    shortage: async () => {
+    shortage: async (share = 1) => {
       looks += 1
-      return shortage
+      return share < 1 && hasReserve ? null : shortage
     },
   }
   const store = await openDiskStore(root, systemClock, undefined, floor)
@@ -137,6 +138,10 @@ test('refuses a body with 507 below the disk floor and leaves nothing', async ()
   // Running attempts can finish, and operations that free space continue.
   await store.put('_lake/x/data.parquet', bytes('rows'))
   await store.put('ns/_processed/a', bytes('a'), { usesReserve: true })
+  // The last part of the floor belongs to Postgres.
+  hasReserve = false
+  await expect(store.put('_lake/x/more.parquet', bytes('rows'))).rejects.toMatchObject(refusal)
+  await expect(store.put('ns/_processed/b', bytes('b'), { usesReserve: true })).rejects.toMatchObject(refusal)
   await store.delete('ns/a')
   await store.deleteVersion('ns/a', versionId)
 

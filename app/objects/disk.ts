@@ -1,7 +1,7 @@
 import { access, constants, type FileHandle, mkdir, open, rm, rmdir, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { LRUCache } from 'lru-cache'
-import { type DiskFloor, makeDiskFloor } from '../../lake/disk-floor.ts'
+import { type DiskFloor, LAST_SHARE, makeDiskFloor } from '../../lake/disk-floor.ts'
 import type { Clock } from '../core/clock.ts'
 import { diskFull } from '../core/errors.ts'
 import { chunksOf } from './body.ts'
@@ -118,7 +118,7 @@ function makeWrites({
     const discard = () => rm(temporary, { force: true }).catch(() => {})
     try {
       const chunks = chunksOf(body, maxBytes)
-      const size = await writeNew(temporary, usesReserve ? chunks : aboveFloor(chunks), sync)
+      const size = await writeNew(temporary, aboveFloor(chunks, usesReserve ? LAST_SHARE : 1), sync)
       let isNamed = false
       return {
         size,
@@ -136,14 +136,14 @@ function makeWrites({
     }
   }
 
-  /** Yields the chunks while enough space is free; otherwise throws 507. */
-  async function* aboveFloor(chunks: AsyncIterable<Uint8Array>) {
+  /** Yields the chunks while enough space is free for this share of the floor; otherwise throws 507. */
+  async function* aboveFloor(chunks: AsyncIterable<Uint8Array>, share: number) {
     let unchecked = FLOOR_EVERY_BYTES
     for await (const chunk of chunks) {
       unchecked += chunk.byteLength
       if (unchecked >= FLOOR_EVERY_BYTES) {
         unchecked = 0
-        const shortage = await floor.shortage()
+        const shortage = await floor.shortage(share)
         if (shortage !== null) throw diskFull(shortage)
       }
       yield chunk

@@ -2,6 +2,7 @@
 import { eachLine } from './lines.ts'
 import type { WriteLine } from './log.ts'
 import type { Part, Running } from './tree.ts'
+import type { Ask } from './watchdog.ts'
 
 export type ChildOptions = {
   name: string
@@ -10,6 +11,8 @@ export type ChildOptions = {
   env: () => Record<string, string | undefined>
   cwd: string
   port?: number
+  /** Asks the process for a sign of life. */
+  ask?: Ask
   /** The time between SIGTERM and SIGKILL. */
   stopDeadlineMs: number
   log: WriteLine
@@ -32,6 +35,7 @@ export function childProcess(options: ChildOptions): Part {
     name: options.name,
     finalCode: CONFIGURATION_ERROR,
     firstFinalCode: UNAVAILABLE,
+    ask: options.ask,
     start: async () => spawn(options),
   }
 }
@@ -68,7 +72,8 @@ function spawn({ name, command, env, cwd, port, stopDeadlineMs, log }: ChildOpti
     await exited
     clearTimeout(deadline)
   }
-  return { pid: child.pid, port, exited, stop, lastWords: () => errorLines.join('; ') }
+  const kill = () => killGroup(child.pid)
+  return { pid: child.pid, port, exited, stop, kill, lastWords: () => errorLines.join('; ') }
 }
 
 /** Kills the child and every process that it left in its process group. */

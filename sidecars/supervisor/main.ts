@@ -16,6 +16,7 @@ import { messageOf, Refusal } from './refusal.ts'
 import { endLeftovers, readRegistry, removeRegistry, writeRegistry } from './registry.ts'
 import { apiEnv, readSettings, type Settings, sidecarEnv } from './settings.ts'
 import { type Part, supervise, type Tree } from './tree.ts'
+import { askHttp, askPostgres, askSidecar } from './watchdog.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const write = (line: string) => process.stdout.write(line)
@@ -36,6 +37,11 @@ let isReady = false
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => end(0))
 endWithParent(process.env, () => end(0))
+// Everything depends on this process, so a fault in one of its callbacks ends nothing.
+for (const event of ['uncaughtException', 'unhandledRejection'] as const)
+  process.on(event, (error) =>
+    process.stderr.write(`internal error of the supervisor: ${messageOf(error)}\n`),
+  )
 // The reader of the log may close the pipe before this process ends.
 process.stdout.on('error', () => {})
 
@@ -105,6 +111,7 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
   const queryPort = settings.queryUrls ? undefined : await holdPort()
   const postgres = (held: HeldPort): Part => ({
     name: 'postgres',
+    ask: askPostgres(held.port),
     start: async () => {
       const server = await startPostgres({
         dataDir: settings.dataDir,
@@ -124,6 +131,7 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
         env: () => sidecarEnv(process.env, settings, { name, port: held.port }),
         cwd: root,
         port: held.port,
+        ask: askSidecar(held.port, settings.sidecarToken),
         stopDeadlineMs: SIDECAR_STOP_DEADLINE_MS,
         log,
       }),
@@ -141,7 +149,8 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
   })
   const stopDeadlineMs = API_STOP_DEADLINE_MS + settings.stopDelayMs
   const beside = { env: environment, cwd: root, stopDeadlineMs, log }
-  const api = childProcess({ ...beside, name: 'api', command: runtime, port: settings.port })
+  const ask = askHttp(`${settings.localUrl}/health`)
+  const api = childProcess({ ...beside, name: 'api', command: runtime, port: settings.port, ask })
   const stages = [
     // The sidecars need no database, so they start together with Postgres.
     [
@@ -198,8 +207,12 @@ function startedAt(held: HeldPort, part: Part): Part {
 /** Stops everything once, then exits. Further signals have no effect, since every step has a deadline. */
 function end(code: number): Promise<void> {
   ending ??= (async () => {
-    await tree?.stop()
-    cleanUp?.()
+    try {
+      await tree?.stop()
+      cleanUp?.()
+    } catch (error) {
+      process.stderr.write(`Sluice stops with an error: ${messageOf(error)}\n`)
+    }
     process.exit(code)
   })()
   return ending

@@ -36,6 +36,8 @@ export type Postgres = {
   exited: Promise<number>
   /** Ends connections, writes a checkpoint and exits. The server is killed after 10 s. */
   stop: () => Promise<void>
+  /** Ends the server at once, as after a crash. */
+  kill: () => void
 }
 
 export type PostgresOptions = {
@@ -169,7 +171,7 @@ const socketSettings = (cluster: string) =>
 
 type Launch = { binaries: Binaries; account: Account; data: string; port: number; options: PostgresOptions }
 
-type Launched = { server: Pick<Postgres, 'pid' | 'exited' | 'stop'> } | { failure: string }
+type Launched = { server: Pick<Postgres, 'pid' | 'exited' | 'stop' | 'kill'> } | { failure: string }
 
 async function launch({ binaries, account, data, port, options }: Launch): Promise<Launched> {
   const child = spawnIn(dirname(data), account, (reached) => {
@@ -206,7 +208,8 @@ async function launch({ binaries, account, data, port, options }: Launch): Promi
     clearTimeout(deadline)
     await endLeftovers(data)
   }
-  return { server: { pid: child.pid, exited, stop } }
+  // The next start ends the other processes of the cluster.
+  return { server: { pid: child.pid, exited, stop, kill: () => child.kill('SIGKILL') } }
 }
 
 /**

@@ -59,6 +59,23 @@ test('a killed child restarts under the same name and port', async () => {
   expect(lines).toContain('sluice: runner ended (SIGKILL): restart 1')
 })
 
+test('a list of processes that cannot be written ends nothing', async () => {
+  tree = supervise([[polite('one')]], {
+    log,
+    onChange: () => {
+      throw new Error('ENOSPC: no space left on device')
+    },
+  })
+  await tree.start()
+  await until(() => isUp('one'))
+  process.kill(tree.states()[0]?.pid ?? 0, 'SIGKILL')
+  await until(() => tree?.states()[0]?.restarts === 1 && tree.states()[0]?.pid !== undefined)
+  const problems = lines.filter((line) => line.includes('the list of processes cannot be written'))
+  expect(problems).toEqual([
+    'sluice: the list of processes cannot be written: ENOSPC: no space left on device',
+  ])
+})
+
 test('stages stop one after another, the last stage first', async () => {
   tree = supervise([[polite('postgres')], [polite('runner'), polite('query')], [polite('api')]], { log })
   await tree.start()

@@ -4,6 +4,7 @@ import { constants } from 'node:os'
 import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
 import type { WriteLine } from './log.ts'
 import { messageOf } from './refusal.ts'
+import { type Ask, watch } from './watchdog.ts'
 
 /** A started process. `stop` resolves when the process has ended, within the process's own deadline. */
 export type Running = {
@@ -11,6 +12,8 @@ export type Running = {
   port?: number
   exited: Promise<number>
   stop: () => Promise<void>
+  /** Ends the process and its children at once. */
+  kill: () => void
   /** The last error lines of the process, in one line. */
   lastWords?: () => string
 }
@@ -19,6 +22,8 @@ export type Part = {
   name: string
   /** Resolves when parts of the next stage may start. Rejects when the part could not start. */
   start: () => Promise<Running>
+  /** Asks the running process for a sign of life. Without it, a silent process is not replaced. */
+  ask?: Ask
   /** The exit code after which a restart cannot help. */
   finalCode?: number
   /** An exit code with the same meaning, but only before the tree was ready once. Later a missing dependency may come back. */
@@ -59,6 +64,7 @@ export function supervise(
   const gaveUp = Promise.withResolvers<{ name: string; reason: string }>()
   let isStopping = false
 
+  const changed = unfailing(onChange, log)
   const supervisors = stages.map((stage) => stage.map(makeSupervisor))
 
   function makeSupervisor(part: Part) {
@@ -72,7 +78,7 @@ export function supervise(
       state.port = running.port
       state.startedAt = new Date()
       log(part.name, `started, pid ${running.pid}${running.port ? `, port ${running.port}` : ''}`)
-      onChange?.()
+      changed()
       return running
     }
 
@@ -81,9 +87,11 @@ export function supervise(
       let failures = 0
       while (running) {
         const startedMs = performance.now()
+        const stopWatching = watched(part, running, log, () => isStopping)
         const code: number = await running.exited
+        stopWatching()
         state.pid = undefined
-        onChange?.()
+        changed()
         if (isStopping) return
         if (code === part.finalCode || (code === part.firstFinalCode && !wasReady())) {
           return gaveUp.resolve({ name: part.name, reason: running.lastWords?.() || describeExit(code) })
@@ -156,6 +164,37 @@ export function supervise(
     gaveUp: gaveUp.promise,
     states: () => supervisors.flat().map((supervisor) => ({ ...supervisor.state })),
   }
+}
+
+/** A full disk or a read-only one must not end the tree, so the list of processes may be out of date. */
+function unfailing(onChange: Options['onChange'], log: WriteLine): () => void {
+  let problem: string | undefined
+  return () => {
+    try {
+      onChange?.()
+      problem = undefined
+    } catch (error) {
+      const message = messageOf(error)
+      if (message !== problem) log('sluice', `the list of processes cannot be written: ${message}`)
+      problem = message
+    }
+  }
+}
+
+/** Ends a process that no longer answers. Returns the function that ends the questions. */
+function watched(
+  { name, ask }: Part,
+  { kill }: Running,
+  log: WriteLine,
+  isStopping: () => boolean,
+): () => void {
+  if (ask === undefined) return () => {}
+  const onSilent = (seconds: number) => {
+    if (isStopping()) return
+    log('sluice', `${name} does not answer for ${seconds} s: ending it`)
+    kill()
+  }
+  return watch({ ask, onSilent })
 }
 
 /** A code above 128 stands for a signal, as in a shell. */
