@@ -7,9 +7,9 @@ import { BadAvro } from '../../lake/iceberg/format/avro-schema.ts'
 import { BadLocation, keyIn, rootIn } from '../../lake/iceberg/format/location.ts'
 import {
   type DataFile,
+  entryBatches,
   type ManifestFile,
-  readManifest,
-  readManifestList,
+  manifestBatches,
 } from '../../lake/iceberg/format/manifest.ts'
 import {
   type FormatVersion,
@@ -19,6 +19,7 @@ import {
 import { type IsOwn, ownFiles } from '../../lake/iceberg/format/own-files.ts'
 import type { Snapshot } from '../../lake/iceberg/format/wire.ts'
 import { vectorOf } from '../../lake/iceberg/read/deletes.ts'
+import { inTurns } from '../../lake/iceberg/read/in-turns.ts'
 import { liveManifestsOf, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
 import { bytesOf } from '../objects/body.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -135,7 +136,7 @@ class TableFiles {
   }
 
   async manifests({ 'manifest-list': location }: Snapshot): Promise<ManifestFile[]> {
-    return readable(location, readManifestList, await this.#read('manifest-list', location))
+    return readable(location, manifestBatches(await this.#read('manifest-list', location)))
   }
 
   async checkManifest(
@@ -149,7 +150,7 @@ class TableFiles {
     if (bytes.byteLength !== sizeBytes)
       throw badRequest(`manifest: ${location} has ${bytes.byteLength} bytes, but its list says ${sizeBytes}`)
     this.named.addRead(location)
-    const entries = readable(location, (all) => readManifest(all, manifest), bytes)
+    const entries = await readable(location, entryBatches(bytes, manifest))
     for (const { status, file } of entries) {
       if (status === 'deleted') continue
       this.requireOwn('data file', file.location)
@@ -190,9 +191,9 @@ class TableFiles {
   }
 }
 
-function readable<T>(location: string, read: (bytes: Uint8Array) => T, bytes: Uint8Array): T {
+async function readable<T>(location: string, batches: Iterable<readonly T[]>): Promise<T[]> {
   try {
-    return read(bytes)
+    return await inTurns(batches)
   } catch (error) {
     if (error instanceof BadAvro) throw badRequest(`${location}: ${error.message}`)
     throw error

@@ -9,6 +9,8 @@ const SCHEMA_LEVELS_MAX = 32
 /** Values without bytes (null, empty records) are limited by the bytes present. An entry of a manifest has one per four bytes. */
 const EMPTY_VALUES_PER_BYTE = 8
 const EMPTY_VALUES_FREE = 1_000
+/** Items of arrays and maps in one record. A manifest entry has six for each column of its table. */
+const ITEMS_PER_RECORD_MAX = 200_000
 /** The bytes of the longest 64-bit number. */
 const LONG_BYTES_MAX = 10
 
@@ -20,6 +22,7 @@ export class Cursor {
   at = 0
   readonly bytes: Buffer
   #emptyValuesLeft: number
+  #itemsLeft = ITEMS_PER_RECORD_MAX
 
   constructor(bytes: Buffer) {
     this.bytes = bytes
@@ -34,6 +37,18 @@ export class Cursor {
   countEmpty(): void {
     this.#emptyValuesLeft -= 1
     if (this.#emptyValuesLeft < 0) throw new BadAvro('more values than the Avro file has bytes for')
+  }
+
+  /** Counts an item of an array or a map. */
+  countItem(): void {
+    this.#itemsLeft -= 1
+    if (this.#itemsLeft < 0)
+      throw new BadAvro(`a record of an Avro file has more than ${ITEMS_PER_RECORD_MAX} items`)
+  }
+
+  /** Begins another record of the file. */
+  beginRecord(): void {
+    this.#itemsLeft = ITEMS_PER_RECORD_MAX
   }
 
   byte(): number {
@@ -203,7 +218,10 @@ const array =
     const values: unknown[] = []
     // Each item needs bytes or counts as empty, so a claimed count cannot exceed them.
     for (let left = cursor.block(); left > 0; left = cursor.block())
-      for (; left > 0; left -= 1) values.push(read(cursor))
+      for (; left > 0; left -= 1) {
+        cursor.countItem()
+        values.push(read(cursor))
+      }
     return values
   }
 
@@ -212,7 +230,10 @@ const map =
   (cursor: Cursor): Record<string, T> => {
     const entries: [string, T][] = []
     for (let left = cursor.block(); left > 0; left = cursor.block())
-      for (; left > 0; left -= 1) entries.push([cursor.text(), read(cursor)])
+      for (; left > 0; left -= 1) {
+        cursor.countItem()
+        entries.push([cursor.text(), read(cursor)])
+      }
     return Object.fromEntries(entries)
   }
 

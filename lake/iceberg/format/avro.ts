@@ -20,6 +20,8 @@ export type AvroRecord = Readonly<Record<string, unknown>>
 
 /** The number of records per block. A reader holds one decoded block at a time. */
 const BLOCK_RECORDS = 1_000
+/** Bytes of records that are decoded at once: some milliseconds. */
+const BATCH_BYTES = 65_536
 /** Smaller files are not compressed: their schema is larger than their records, and compression takes 0.5 ms. */
 const DEFLATED_BYTES_MIN = 8_192
 /** A file that inflates to more bytes is refused. Iceberg's writers begin another manifest after 8 MB. */
@@ -145,8 +147,33 @@ function syncMarker(parts: readonly (string | Uint8Array)[]): Buffer {
  * @throws BadAvro
  */
 export function readAvro(bytes: Uint8Array, adapt: Adapt): AvroFile {
+  const { schema, metadata, batches } = openAvro(bytes, adapt)
+  return { schema, metadata, records: [...batches].flat() }
+}
+
+/** A file whose records are decoded while they are read. */
+export interface OpenAvro extends Omit<AvroFile, 'records'> {
+  /** Each batch takes some milliseconds. @throws BadAvro */
+  readonly batches: Generator<readonly AvroRecord[]>
+}
+
+/** Reads the header of a file. @throws BadAvro */
+export function openAvro(bytes: Uint8Array, adapt: Adapt): OpenAvro {
+  return readable(() => {
+    const cursor = new Cursor(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))
+    if (bytes.length < MAGIC.length || !cursor.take(MAGIC.length).equals(MAGIC))
+      throw new BadAvro('not an Avro file')
+    const { 'avro.schema': schema, 'avro.codec': codec = 'null', ...metadata } = readTexts(cursor)
+    const sync = cursor.take(SYNC_BYTES)
+    if (schema === undefined) throw new BadAvro('incomplete Avro header')
+    const read = readerOf(schema, adapt)
+    return { schema, metadata, batches: batchesOf(cursor, { codec, sync, read }) }
+  })
+}
+
+function readable<T>(read: () => T): T {
   try {
-    return readContainer(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), adapt)
+    return read()
   } catch (cause) {
     if (cause instanceof BadAvro) throw cause
     throw new BadAvro(`not a readable Avro file: ${cause instanceof Error ? cause.message : String(cause)}`, {
@@ -155,36 +182,52 @@ export function readAvro(bytes: Uint8Array, adapt: Adapt): AvroFile {
   }
 }
 
-function readContainer(buffer: Buffer, adapt: Adapt): AvroFile {
-  const cursor = new Cursor(buffer)
-  if (buffer.length < MAGIC.length || !cursor.take(MAGIC.length).equals(MAGIC))
-    throw new BadAvro('not an Avro file')
-  const { 'avro.schema': schema, 'avro.codec': codec = 'null', ...metadata } = readTexts(cursor)
-  const sync = cursor.take(SYNC_BYTES)
-  if (schema === undefined) throw new BadAvro('incomplete Avro header')
-  const read = readerOf(schema, adapt)
-  const records: AvroRecord[] = []
-  let inflatedLeft = INFLATED_BYTES_MAX
-  while (!cursor.isAtEnd) {
-    const count = cursor.long()
-    const data = cursor.take(cursor.long())
-    if (!cursor.take(SYNC_BYTES).equals(sync)) throw new BadAvro('truncated Avro file')
-    const block = inflate(codec, data, inflatedLeft)
-    if (codec !== 'null') inflatedLeft -= block.length
-    readBlock(read, new Cursor(block), count, records)
-  }
-  return { schema, metadata, records }
+interface Blocks {
+  readonly codec: string
+  readonly sync: Buffer
+  readonly read: ReadValue
 }
 
-function readBlock(read: ReadValue, block: Cursor, count: number, records: AvroRecord[]) {
-  if (count < 0 || count > RECORDS_MAX - records.length)
+function* batchesOf(file: Cursor, blocks: Blocks): Generator<readonly AvroRecord[]> {
+  let inflatedLeft = INFLATED_BYTES_MAX
+  let recordsLeft = RECORDS_MAX
+  while (!file.isAtEnd) {
+    const { block, count } = readable(() => nextBlock(file, blocks, { inflatedLeft, recordsLeft }))
+    if (blocks.codec !== 'null') inflatedLeft -= block.bytes.length
+    recordsLeft -= count
+    for (let left = count; left > 0; ) {
+      const batch = readable(() => nextBatch(block, blocks.read, left))
+      left -= batch.length
+      yield batch
+    }
+    if (!block.isAtEnd) throw new BadAvro('an Avro block has more bytes than its records')
+  }
+}
+
+function nextBlock(
+  file: Cursor,
+  { codec, sync }: Blocks,
+  { inflatedLeft, recordsLeft }: { inflatedLeft: number; recordsLeft: number },
+) {
+  const count = file.long()
+  if (count < 0 || count > recordsLeft)
     throw new BadAvro(`an Avro file with a block of ${count} records: at most ${RECORDS_MAX} can be read`)
-  for (let i = 0; i < count; i += 1) {
+  const data = file.take(file.long())
+  if (!file.take(SYNC_BYTES).equals(sync)) throw new BadAvro('truncated Avro file')
+  return { count, block: new Cursor(inflate(codec, data, inflatedLeft)) }
+}
+
+function nextBatch(block: Cursor, read: ReadValue, left: number): AvroRecord[] {
+  const batch: AvroRecord[] = []
+  const end = block.at + BATCH_BYTES
+  while (batch.length < left && batch.length < BLOCK_RECORDS && block.at < end) {
+    block.beginRecord()
     const record = read(block)
     if (typeof record !== 'object' || record === null) throw new BadAvro('an Avro file without records')
-    records.push(record as AvroRecord)
+    batch.push(record as AvroRecord)
   }
-  if (!block.isAtEnd) throw new BadAvro('an Avro block has more bytes than its records')
+  // A batch has at least one record, also when the block is at its end.
+  return batch
 }
 
 /**

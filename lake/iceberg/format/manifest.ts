@@ -3,7 +3,7 @@
 // different names for some fields.
 
 import { Buffer } from 'node:buffer'
-import { type Adapt, type AvroRecord, readAvro, writeAvro } from './avro.ts'
+import { type Adapt, type AvroRecord, openAvro, writeAvro } from './avro.ts'
 import {
   integer,
   integers,
@@ -156,17 +156,20 @@ export function writeManifest(
 const canonicalEntries: Adapt = (schema) => canonical(schema, ENTRY_NAMES)
 const canonicalList: Adapt = (schema) => canonical(schema, LIST_NAMES)
 
+/** Values of a list that the entries of a manifest inherit. */
+export type Inherited = Pick<ManifestFile, 'sequenceNumber' | 'addedSnapshotId' | 'firstRowId'>
+
 /**
  * Returns the entries of a manifest, including deleted ones. Values that an entry inherits from the manifest are filled in.
  * @throws BadAvro
  */
-export function readManifest(
-  bytes: Uint8Array,
-  inherited: Pick<ManifestFile, 'sequenceNumber' | 'addedSnapshotId' | 'firstRowId'>,
-) {
-  const { records } = readAvro(bytes, canonicalEntries)
+export const readManifest = (bytes: Uint8Array, inherited: Inherited): ManifestEntry[] =>
+  [...entryBatches(bytes, inherited)].flat()
+
+/** Yields the entries of a manifest. Each batch takes some milliseconds. @throws BadAvro */
+export function* entryBatches(bytes: Uint8Array, inherited: Inherited): Generator<ManifestEntry[]> {
   let nextRowId = inherited.firstRowId
-  return records.map((record): ManifestEntry => {
+  const entryOf = (record: AvroRecord): ManifestEntry => {
     const code = integer(record, 'status')
     const status = STATUS[code]
     if (!status) throw new BadAvro(`manifest entry with unknown status ${code}`)
@@ -182,7 +185,8 @@ export function readManifest(
       fileSequenceNumber: optionalInteger(record, 'file_sequence_number') ?? inheritedNumber,
       file: { ...file, ...(firstRowId !== undefined && { firstRowId }) },
     }
-  })
+  }
+  for (const batch of openAvro(bytes, canonicalEntries).batches) yield batch.map(entryOf)
 }
 
 export interface ListContext {
@@ -208,33 +212,37 @@ export function writeManifestList(
 }
 
 /** @throws BadAvro */
-export function readManifestList(bytes: Uint8Array): ManifestFile[] {
-  const { records } = readAvro(bytes, canonicalList)
-  return records.map((record) => ({
-    location: text(record, 'manifest_path'),
-    sizeBytes: integer(record, 'manifest_length'),
-    specId: integer(record, 'partition_spec_id'),
-    content: MANIFEST_CONTENT[optionalInteger(record, 'content') ?? 0] ?? 'deletes',
-    sequenceNumber: optionalInteger(record, 'sequence_number') ?? 0,
-    minSequenceNumber: optionalInteger(record, 'min_sequence_number') ?? 0,
-    addedSnapshotId: optionalId(record, 'added_snapshot_id') ?? 0n,
-    addedFiles: integer(record, 'added_files_count'),
-    existingFiles: integer(record, 'existing_files_count'),
-    deletedFiles: integer(record, 'deleted_files_count'),
-    addedRows: integer(record, 'added_rows_count'),
-    existingRows: integer(record, 'existing_rows_count'),
-    deletedRows: integer(record, 'deleted_rows_count'),
-    firstRowId: optionalInteger(record, 'first_row_id'),
-    ...(Array.isArray(record.partitions) && {
-      partitions: list(record, 'partitions').map((summary) => ({
-        containsNull: summary.contains_null !== false,
-        ...(typeof summary.contains_nan === 'boolean' && { containsNan: summary.contains_nan }),
-        lower: bytesOf(summary.lower_bound),
-        upper: bytesOf(summary.upper_bound),
-      })),
-    }),
-  }))
+export const readManifestList = (bytes: Uint8Array): ManifestFile[] => [...manifestBatches(bytes)].flat()
+
+/** Yields the manifests of a list. Each batch takes some milliseconds. @throws BadAvro */
+export function* manifestBatches(bytes: Uint8Array): Generator<ManifestFile[]> {
+  for (const batch of openAvro(bytes, canonicalList).batches) yield batch.map(listedManifest)
 }
+
+const listedManifest = (record: AvroRecord): ManifestFile => ({
+  location: text(record, 'manifest_path'),
+  sizeBytes: integer(record, 'manifest_length'),
+  specId: integer(record, 'partition_spec_id'),
+  content: MANIFEST_CONTENT[optionalInteger(record, 'content') ?? 0] ?? 'deletes',
+  sequenceNumber: optionalInteger(record, 'sequence_number') ?? 0,
+  minSequenceNumber: optionalInteger(record, 'min_sequence_number') ?? 0,
+  addedSnapshotId: optionalId(record, 'added_snapshot_id') ?? 0n,
+  addedFiles: integer(record, 'added_files_count'),
+  existingFiles: integer(record, 'existing_files_count'),
+  deletedFiles: integer(record, 'deleted_files_count'),
+  addedRows: integer(record, 'added_rows_count'),
+  existingRows: integer(record, 'existing_rows_count'),
+  deletedRows: integer(record, 'deleted_rows_count'),
+  firstRowId: optionalInteger(record, 'first_row_id'),
+  ...(Array.isArray(record.partitions) && {
+    partitions: list(record, 'partitions').map((summary) => ({
+      containsNull: summary.contains_null !== false,
+      ...(typeof summary.contains_nan === 'boolean' && { containsNan: summary.contains_nan }),
+      lower: bytesOf(summary.lower_bound),
+      upper: bytesOf(summary.upper_bound),
+    })),
+  }),
+})
 
 /** Makes the manifest list's entry for a manifest with these entries, written by the snapshot `snapshotId`. */
 export function describeManifest(

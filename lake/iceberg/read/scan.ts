@@ -5,15 +5,16 @@ import { LRUCache } from 'lru-cache'
 import { BadAvro } from '../format/avro-schema.ts'
 import {
   type DataFile,
+  entryBatches,
   type ManifestEntry,
   type ManifestFile,
-  readManifest,
-  readManifestList,
+  manifestBatches,
 } from '../format/manifest.ts'
 import { snapshotById, type TableMetadata, UnsupportedTable } from '../format/metadata.ts'
 import { type IsOwn, ownFiles } from '../format/own-files.ts'
 import type { Snapshot } from '../format/wire.ts'
 import { type DeletesOf, deletesIndex, type RowDeletes, type SpecEntry } from './deletes.ts'
+import { inTurns } from './in-turns.ts'
 import type { Lineage } from './lineage.ts'
 
 /** Reads a whole object of the lake by its location. */
@@ -40,7 +41,7 @@ export function makeManifestReader(
     sizeCalculation: weightOf,
   })
   return {
-    manifests: async (snapshot) => readManifestList(await readObject(snapshot['manifest-list'])),
+    manifests: async (snapshot) => inTurns(manifestBatches(await readObject(snapshot['manifest-list']))),
     entries: async (manifest) => {
       // Row ids are inherited from the list, so two lists may give them different ids.
       const key = `${manifest.location} ${manifest.firstRowId}`
@@ -52,7 +53,7 @@ export function makeManifestReader(
         throw new BadAvro(
           `the manifest ${manifest.location} has ${bytes.length} bytes instead of ${manifest.sizeBytes}`,
         )
-      const entries = readManifest(bytes, manifest)
+      const entries = await inTurns(entryBatches(bytes, manifest))
       cache.set(key, entries)
       return entries
     },
