@@ -22,7 +22,7 @@ test('a run reads all values before it chooses types @readers.all', async ({ req
   const read = `read_csv_auto('{{ landing_zone("${zone}") }}')`
   const pipeline = await publishedPipeline(request, `select max(qty) as qty from ${read}`, { namespace })
   const run = await runToSuccess(request, pipeline)
-  expect(await rowsOf(request, `select qty from gold."${pipeline.name}"`, namespace)).toEqual([[1.5]])
+  expect(await rowsOf(request, `select qty from gold."${pipeline.name}"`, namespace)).toEqual([{ qty: 1.5 }])
   expect((await logOf(request, run.id)).map(({ message }) => message)).toContainEqual(
     expect.stringContaining('sample_size=-1, union_by_name=true'),
   )
@@ -40,7 +40,9 @@ test('sql() of Python reads all values @readers.python', async ({ request }) => 
   const pipeline = await pipelineWith(request, source, { namespace, type: 'python' })
   await publish(request, pipeline)
   await runToSuccess(request, pipeline)
-  expect(await rowsOf(request, `select qty from bronze."${pipeline.name}"`, namespace)).toEqual([[1.5]])
+  expect(await rowsOf(request, `select qty from bronze."${pipeline.name}"`, namespace)).toEqual([
+    { qty: 1.5 },
+  ])
 })
 
 test('a cut file and a date with two meanings fail the run @readers.refused', async ({ request }) => {
