@@ -60,10 +60,11 @@ export function makeTableDiffs({ files, reader, queries, clock }: TableDiffDeps)
       stateAt(table.beforeLocation, table.beforeKind),
       stateAt(table.afterLocation, table.afterKind),
     ])
-    const schema = schemaChange(old, now)
+    const isSameTable = before === null || after === null || before['table-uuid'] === after['table-uuid']
+    const schema = schemaChange(old, now, isSameTable)
     const { added, removed, hasRowDeletes } = await changedFiles(before, after, reader)
     const isOneSided = added.length === 0 || removed.length === 0
-    const isWhole = before === null || after === null || keepsRows(comparedColumns(old, now))
+    const isWhole = before === null || after === null || keepsRows(comparedColumns(old, now, isSameTable))
     const rows =
       isOneSided && isWhole && !hasRowDeletes
         ? { rows_added: rowsOf(added), rows_removed: rowsOf(removed) }

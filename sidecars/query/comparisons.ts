@@ -46,9 +46,14 @@ export type CompareStates = (comparison: StateComparison, signal: AbortSignal) =
 interface State {
   schema: Schema | null
   files: readonly ReadableFile[]
+  /** The uuid of the table; null: the state does not exist. */
+  uuid: string | null
 }
 
-const ABSENT: State = { schema: null, files: [] }
+const ABSENT: State = { schema: null, files: [], uuid: null }
+
+const isSameTable = (before: State, after: State): boolean =>
+  before.uuid === null || after.uuid === null || before.uuid === after.uuid
 
 export function makeComparisons({
   lakeDir,
@@ -62,7 +67,7 @@ export function makeComparisons({
     const authority = authorityOf(lake)
     const files = shared ?? gatewayLake({ url, token, authority, cache, signal })
     const [old, now] = await Promise.all([stateOf(before, files), stateOf(after, files)])
-    const columns = comparedColumns(old.schema, now.schema)
+    const columns = comparedColumns(old.schema, now.schema, isSameTable(old, now))
     const leases: Lease[] = []
     const engine = await engines.acquire(signal)
     const run = (sql: string, rows: number) =>
@@ -117,6 +122,7 @@ async function stateOf(location: string | null, files: LakeFiles): Promise<State
   const snapshot = currentSnapshot(metadata)
   return {
     schema: currentSchema(metadata),
+    uuid: metadata['table-uuid'],
     files: snapshot ? await dataFilesOf(metadata, snapshot['snapshot-id'], readerOf(files)) : [],
   }
 }

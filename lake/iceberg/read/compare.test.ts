@@ -14,13 +14,13 @@ const lake = await useTestLake()
 
 type Row = Record<string, unknown>
 
-/** Values keep the kind of their type: the number 1 and the text 1 differ, also after a change of the column's type. */
+/** Equal values are equal rows, also after a change of the type of their column. */
 const texts = (rows: readonly Row[]): string[] =>
   rows.map((row) => {
     const present = Object.entries(row).filter(([, value]) => value !== null)
     return JSON.stringify(
       present
-        .map(([name, value]) => [name.toLowerCase(), typeof value === 'bigint' ? Number(value) : value])
+        .map(([name, value]) => [name.toLowerCase(), String(value)])
         .sort(([a], [b]) => (String(a) < String(b) ? -1 : 1)),
     )
   })
@@ -153,24 +153,36 @@ const schema = (...fields: [id: number, name: string, type: string][]): Schema =
   fields: fields.map(([id, name, type]) => ({ id, name, type, required: false })),
 })
 
-test('a renamed column is changed, and a column with another id is replaced', () => {
+test('a column with another name or type is changed, whatever its id', () => {
   const before = schema([1, 'id', 'int'], [2, 'word', 'string'], [3, 'old', 'date'], [4, 'same', 'int'])
   const after = schema([1, 'id', 'long'], [2, 'text', 'string'], [4, 'same', 'int'], [5, 'old', 'string'])
   expect(schemaChange(before, after)).toEqual({
-    added: [{ name: 'old', type: 'VARCHAR' }],
-    removed: [{ name: 'old', type: 'DATE' }],
+    added: [],
+    removed: [],
     changed: [
       { name: 'id', from: 'INTEGER', to: 'BIGINT', renamed_from: null },
       { name: 'text', from: 'VARCHAR', to: 'VARCHAR', renamed_from: 'word' },
+      { name: 'old', from: 'DATE', to: 'VARCHAR', renamed_from: null },
     ],
   })
   expect(schemaChange(null, before).added).toHaveLength(4)
-  expect(comparedColumns(before, after).map(({ name }) => name)).toEqual([
-    'id',
-    'text',
-    'same',
-    'old',
-    'old_1',
+  expect(comparedColumns(before, after).map(({ name }) => name)).toEqual(['id', 'text', 'same', 'old'])
+})
+
+test('columns of another table of the same name are matched by name only', () => {
+  const before = schema([1, 'id', 'int'], [2, 'word', 'string'], [3, 'n', 'int'])
+  const after = schema([1, 'key', 'int'], [2, 'n', 'int'], [3, 'WORD', 'string'])
+  expect(schemaChange(before, after, false)).toEqual({
+    added: [{ name: 'key', type: 'INTEGER' }],
+    removed: [{ name: 'id', type: 'INTEGER' }],
+    changed: [{ name: 'WORD', from: 'VARCHAR', to: 'VARCHAR', renamed_from: 'word' }],
+  })
+  const names = comparedColumns(before, after, false).map(({ before, after }) => [before?.name, after?.name])
+  expect(names).toEqual([
+    [undefined, 'key'],
+    ['n', 'n'],
+    ['word', 'WORD'],
+    ['id', undefined],
   ])
 })
 
@@ -187,6 +199,43 @@ test('a value of a widened column has the type of its own state', async () => {
     [{ type: 'DECIMAL(9,2)' }],
     [{ type: 'DECIMAL(18,2)' }],
   ])
+})
+
+test('equal values of two types are equal rows, and other values are not', async () => {
+  for (const [from, to, isEqual] of [
+    ['1.50::decimal(9,2)', '1.5000::decimal(12,4)', true],
+    ['1.5000::decimal(9,4)', '1.50::decimal(9,2)', true],
+    ['1.5001::decimal(9,4)', '1.50::decimal(9,2)', false],
+    ['7::int', '7.00::decimal(9,2)', true],
+    ['7::bigint', "'7'", true],
+    ["'7'", '7::int', true],
+    ["'07'", '7::int', false],
+    ['7::bigint', '7::double', true],
+    ['9007199254740993::bigint', '9007199254740992::double', false],
+    ['1.5::double', '1.50::decimal(9,2)', true],
+    ['0.5::double', '0.5::float', true],
+    ["date '2026-01-02'", "timestamp '2026-01-02 00:00:00'", true],
+    ["date '2026-01-02'", "timestamp '2026-01-02 00:00:01'", false],
+    ["date '2026-01-02'", "'2026-01-02'", true],
+    ['true', "'true'", true],
+    ['12345678901234567890123456789012345678::decimal(38,0)', '1.5::decimal(38,10)', false],
+  ] as const) {
+    const [before, after] = [
+      await lake.write(null, `SELECT ${from} AS v`, 'overwrite'),
+      await lake.write(null, `SELECT ${to} AS v`, 'overwrite'),
+    ]
+    const { comparison } = await compared(before, after)
+    const [counts] = await lake.rows(countsSql(comparison))
+    const rows = isEqual ? 0 : 1
+    expect([from, to, Number(counts?.rows_added), Number(counts?.rows_removed)]).toEqual([
+      from,
+      to,
+      rows,
+      rows,
+    ])
+    const change = schemaChange(currentSchema(before), currentSchema(after), false)
+    expect([from, to, change.added, change.removed, change.changed.length]).toEqual([from, to, [], [], 1])
+  }
 })
 
 test('copies of equal rows are repeated up to the limit', async () => {

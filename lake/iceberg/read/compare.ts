@@ -17,22 +17,31 @@ import type { ReadableFile } from './table-sql.ts'
 export interface ComparedColumn {
   /** The name in the answer, unique without regard to case: the newer name, or that of the removed column. */
   readonly name: string
-  /** Both states are read with this type. */
+  /** Both states are compared with this type. */
   readonly type: IcebergType
+  /** The values of the states are converted to the type, because none of the two types holds the values of both. */
+  readonly isConverted?: true
   readonly before: NestedField | null
   readonly after: NestedField | null
 }
 
-/** The columns of both states: first those of `after` in their order, then the removed ones. Null: the state does not exist. */
-export function comparedColumns(before: Schema | null, after: Schema | null): ComparedColumn[] {
+/**
+ * The columns of both states: first those of `after` in their order, then the removed ones. Null: the state does not exist. Ids of
+ * two tables that had the same name say nothing about each other.
+ */
+export function comparedColumns(
+  before: Schema | null,
+  after: Schema | null,
+  isSameTable = true,
+): ComparedColumn[] {
   const old = [...(before?.fields ?? [])]
   const take = (isMatch: (field: NestedField) => boolean): NestedField | null => {
     const index = old.findIndex(isMatch)
     return index === -1 ? null : (old.splice(index, 1)[0] ?? null)
   }
   const now = after?.fields ?? []
-  const byId = now.map((field) => take(({ id }) => id === field.id))
-  // A column that was dropped and added again has a new id.
+  const byId = now.map((field) => (isSameTable ? take(({ id }) => id === field.id) : null))
+  // A column that was dropped and added again has a new id. So has one whose type Iceberg cannot change.
   const matched = now.map((field, i) => byId[i] ?? take((other) => isSameColumn(other, field)))
   const names = new Set<string>()
   const unique = (name: string): string => {
@@ -46,7 +55,7 @@ export function comparedColumns(before: Schema | null, after: Schema | null): Co
       const other = matched[i] ?? null
       return {
         name: unique(field.name),
-        type: other === null ? field.type : widerOf(other.type, field.type),
+        ...(other === null ? { type: field.type } : commonType(other.type, field.type)),
         before: other,
         after: field,
       }
@@ -57,15 +66,39 @@ export function comparedColumns(before: Schema | null, after: Schema | null): Co
   ]
 }
 
+/** Values of nested types are compared only with values of the same type. */
 const isSameColumn = (a: NestedField, b: NestedField) =>
-  a.name.toLowerCase() === b.name.toLowerCase() && duckText(toDuckDb(a.type)) === duckText(toDuckDb(b.type))
+  a.name.toLowerCase() === b.name.toLowerCase() &&
+  ((typeof a.type === 'string' && typeof b.type === 'string') ||
+    duckText(toDuckDb(a.type)) === duckText(toDuckDb(b.type)))
 
-/** The type that holds the values of both. Nested types are read as the newer one. */
-function widerOf(before: IcebergType, after: IcebergType): IcebergType {
-  const [old, now] = [decimalOf(String(before)), decimalOf(String(after))]
-  if (old && now) return old.precision > now.precision ? before : after
-  return (before === 'long' && after === 'int') || (before === 'double' && after === 'float') ? before : after
+const DECIMAL_DIGITS_MAX = 38
+const DIGITS: ReadonlyMap<unknown, { precision: number; scale: number }> = new Map([
+  ['int', { precision: 10, scale: 0 }],
+  ['long', { precision: 19, scale: 0 }],
+])
+
+/** The type that holds the values of both: one of the two, a wider decimal, or text. Nested types are read as the newer one. */
+function commonType(before: IcebergType, after: IcebergType): Pick<ComparedColumn, 'type' | 'isConverted'> {
+  if (typeof before !== 'string' || typeof after !== 'string' || before === after) return { type: after }
+  const areIn = (types: ReadonlySet<string>) => types.has(before) && types.has(after)
+  if (areIn(WHOLE)) return { type: 'long' }
+  if (areIn(FLOATING)) return { type: 'double' }
+  if (areIn(DAYS)) return { type: 'timestamp', isConverted: true }
+  const [old, now] = [before, after].map((type) => decimalOf(type) ?? DIGITS.get(type))
+  if (!old || !now) return { type: 'string', isConverted: true }
+  const scale = Math.max(old.scale, now.scale)
+  const precision = scale + Math.max(old.precision - old.scale, now.precision - now.scale)
+  if (precision > DECIMAL_DIGITS_MAX) return { type: 'string', isConverted: true }
+  const type: IcebergType = `decimal(${precision}, ${scale})`
+  // A decimal of the same scale is read with more digits.
+  const isWidened = old.scale === now.scale && !WHOLE.has(before) && !WHOLE.has(after)
+  return isWidened ? { type } : { type, isConverted: true }
 }
+
+const WHOLE: ReadonlySet<string> = new Set(['int', 'long'])
+const FLOATING: ReadonlySet<string> = new Set(['float', 'double'])
+const DAYS: ReadonlySet<string> = new Set(['date', 'timestamp'])
 
 /** Whether rows of files that both states have are equal in both: no column was removed, and types were at most widened. */
 export const keepsRows = (columns: readonly ComparedColumn[]): boolean =>
@@ -78,20 +111,21 @@ export interface SchemaChange {
   changed: { name: string; from: string; to: string; renamed_from: string | null }[]
 }
 
-/** The difference of two schemas by field id. A renamed column and a column with another type are changed. */
-export function schemaChange(before: Schema | null, after: Schema | null): SchemaChange {
+/**
+ * The difference of two schemas. A renamed column and a column with another type are changed. In another table of the same name,
+ * a column is another one unless its name is the same.
+ */
+export function schemaChange(before: Schema | null, after: Schema | null, isSameTable = true): SchemaChange {
   const named = ({ name, type }: NestedField) => ({ name, type: duckText(toDuckDb(type)) })
-  const old = new Map((before?.fields ?? []).map((field) => [field.id, field]))
-  const now = new Map((after?.fields ?? []).map((field) => [field.id, field]))
+  const columns = comparedColumns(before, after, isSameTable)
   return {
-    added: [...now.values()].filter(({ id }) => !old.has(id)).map(named),
-    removed: [...old.values()].filter(({ id }) => !now.has(id)).map(named),
-    changed: [...now.values()].flatMap((field) => {
-      const earlier = old.get(field.id)
-      if (earlier === undefined) return []
+    added: columns.flatMap(({ before: old, after: now }) => (old === null && now ? [named(now)] : [])),
+    removed: columns.flatMap(({ before: old, after: now }) => (now === null && old ? [named(old)] : [])),
+    changed: columns.flatMap(({ before: earlier, after: field }) => {
+      if (earlier === null || field === null) return []
       const isRenamed = earlier.name !== field.name
-      if (!isRenamed && sameFields([{ ...earlier, required: false }], [{ ...field, required: false }]))
-        return []
+      const [one, other] = [earlier, field].map((each) => ({ ...each, id: field.id, required: false }))
+      if (!isRenamed && one && other && sameFields([one], [other])) return []
       const [from, to] = [named(earlier).type, named(field).type]
       return [{ name: field.name, from, to, renamed_from: isRenamed ? earlier.name : null }]
     }),
@@ -102,7 +136,9 @@ export function schemaChange(before: Schema | null, after: Schema | null): Schem
 export const fieldsOfState = (columns: readonly ComparedColumn[], state: 'before' | 'after'): Schema => ({
   type: 'struct',
   'schema-id': 0,
-  fields: columns.flatMap(({ type, [state]: field }) => (field === null ? [] : [{ ...field, type }])),
+  fields: columns.flatMap(({ type, isConverted, [state]: field }) =>
+    field === null ? [] : [isConverted ? field : { ...field, type }],
+  ),
 })
 
 /** The files of each state that may hold differing rows. */
@@ -149,11 +185,7 @@ export function fingerprintSql(comparison: Comparison): string {
 function differenceSql({ columns, before, after }: Comparison): string {
   const side = (state: 'before' | 'after', relation: string, sign: string) =>
     `SELECT ${columns
-      .map(({ type, [state]: field }, i) =>
-        field === null
-          ? `CAST(NULL AS ${sqlType(type)}) AS c${i}`
-          : `s.${quoteIdentifier(field.name)} AS c${i}`,
-      )
+      .map((column, i) => `${comparedValue(column, column[state])} AS c${i}`)
       .join(', ')}, ${sign} AS side FROM ${relation} s`
   const names = columns.map((_, i) => `c${i}`).join(', ')
   // A state that does not exist has no columns to select.
@@ -164,6 +196,19 @@ function differenceSql({ columns, before, after }: Comparison): string {
   return `(SELECT ${names}, CAST(sum(side) AS BIGINT) AS d
     FROM (${sides.join(' UNION ALL ')})
     GROUP BY ${names} HAVING sum(side) <> 0)`
+}
+
+/** The value of a column in a state, with the type of the comparison. */
+function comparedValue({ type, isConverted }: ComparedColumn, field: NestedField | null): string {
+  if (field === null) return `CAST(NULL AS ${sqlType(type)})`
+  const value = `s.${quoteIdentifier(field.name)}`
+  if (isConverted === undefined) return value
+  const text = `CAST(${value} AS ${sqlType(type)})`
+  if (type !== 'string') return text
+  // Equal numbers have equal texts: 1.0 and 1.50 are 1 and 1.5.
+  if (FLOATING.has(String(field.type)) || (decimalOf(String(field.type))?.scale ?? 0) > 0)
+    return `regexp_replace(${text}, '(\\.[0-9]*[1-9])0+$|\\.0*$', '\\1')`
+  return text
 }
 
 export interface RowQueries {

@@ -33,7 +33,8 @@ export async function tableFingerprint(
 ): Promise<string> {
   const old = before && currentSchema(before)
   const now = currentSchema(after)
-  const columns = comparedColumns(old, now)
+  const isSameTable = before === null || before['table-uuid'] === after['table-uuid']
+  const columns = comparedColumns(old, now, isSameTable)
   const [oldFiles, newFiles] = differingFiles(
     await filesOf(before, lake),
     await filesOf(after, lake),
@@ -48,7 +49,7 @@ export async function tableFingerprint(
     after: readTable(fieldsOfState(columns, 'after'), added),
   })
   const [row] = await writeEngine(engine, number, signal).query(sql)
-  return digestOf({ columns: schemaChange(old, now), rows: row })
+  return digestOf({ columns: schemaChange(old, now, isSameTable), rows: row })
 }
 
 /** The fingerprint of a view's change: its columns and its new text. */
