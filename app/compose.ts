@@ -1,6 +1,8 @@
 // Composes the service around one database and one object store, for any runtime. The caller supplies the background work and
 // serves the returned application.
 import { fileWriting } from './access/guard.ts'
+import { attentionRoutes } from './attention/routes.ts'
+import { makeAttentionService } from './attention/service.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { makeAuditService, noAudit } from './audit/service.ts'
 import { makeMergeService } from './branches/merges.ts'
@@ -132,6 +134,7 @@ export async function composeService(parts: ServiceParts) {
       queryRoutes(readers.queries),
       schemaRoutes(readers.queries),
       tableRoutes(readers.tables),
+      attentionRoutes(makeAttentionService({ sql: patient.sql })),
       lineageRoutes(makeLineageService({ sql: patient.sql, log, references })),
       inspectorRoutes(streams.inspector, streams.inspectorFeeds),
       replicaRoutes(makeReplicaService({ sql, runnerUrls: config.runnerUrls ?? [] })),

@@ -424,6 +424,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   [`GET ${T}/statistics`]: table('read'),
   [`PUT ${T}/metadata`]: table('write'),
   'GET /api/v1/lineage': VISIBLE_ONLY,
+  'GET /api/v1/attention': VISIBLE_ONLY,
 
   [`GET ${V}/config`]: AUTHENTICATED,
   [`GET ${N}`]: VISIBLE_ONLY,

@@ -103,13 +103,16 @@ async function zone(namespace: string, name: string, files: ('active' | 'archive
   return id
 }
 
-async function run(ref: object, { status, minutesAgo }: { status: string; minutesAgo: number }) {
+async function run(
+  ref: object,
+  { status, minutesAgo, branch = 'main' }: { status: string; minutesAgo: number; branch?: string },
+) {
   const id = newId()
   const { name, layer, namespace } = ref as { namespace: string; layer: string; name: string }
   await parts.sql`
     insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
-      machine_version, status, waiting, created_at, started_at, duration_ms)
-    select ${id}, id, namespace, layer, name, type, 'manual', '{}', '[]', '{}', 1, ${status}, false,
+      machine_version, status, waiting, branch, created_at, started_at, duration_ms)
+    select ${id}, id, namespace, layer, name, type, 'manual', '{}', '[]', '{}', 1, ${status}, false, ${branch},
       clock_timestamp() - make_interval(mins => ${minutesAgo}), '2026-01-02T03:04:05.678Z', 42
     from pipeline where namespace = ${namespace} and layer = ${layer} and name = ${name} and deleted_at is null`
   return id
@@ -135,6 +138,22 @@ function expectWhole(graph: LineageGraph) {
   for (const { source, target } of graph.edges)
     expect(nodeIds).toEqual(expect.arrayContaining([source, target]))
 }
+
+test('a run on a branch changes no state of its pipeline', async () => {
+  const ns = await newNamespace()
+  const ref = await createPipeline(ns, 'flights', 'select 1')
+  const untouched = await createPipeline(ns, 'delays', 'select 1')
+  const onMain = await run(ref, { status: 'failed', minutesAgo: 9 })
+  const later = await run(ref, { status: 'success', minutesAgo: 1, branch: 'dev' })
+  await results(later, [['error', 'passed']])
+  await run(untouched, { status: 'failed', minutesAgo: 1, branch: 'dev' })
+  const graph = await watched().service.graph({ namespace: ns })
+  expect(nodeOf(graph, `pipeline:${ns}.silver.flights`)).toMatchObject({
+    latest_run: { id: onMain, status: 'failed' },
+    quality: null,
+  })
+  expect(nodeOf(graph, `pipeline:${ns}.silver.delays`)).toMatchObject({ latest_run: null })
+})
 
 test('a graph contains runs, test results, Python sources and foreign tables', async () => {
   const ns = await newNamespace()

@@ -37,6 +37,7 @@ const PipelineNode = t.Object(
         },
         { title: 'LatestRun' },
       ),
+      { description: 'The run on main requested last, in any state' },
     ),
     quality: nullable(
       t.Object(
@@ -45,7 +46,7 @@ const PipelineNode = t.Object(
       ),
       {
         description:
-          'Quality test results of the latest run; null without results. `failed` counts failed tests of severity `error`, `warned` failed tests of severity `warn`',
+          'Quality test results of this run; null without results. `failed` counts failed tests of severity `error`, `warned` failed tests of severity `warn`',
       },
     ),
   },

@@ -1,5 +1,6 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../drizzle/client.ts'
+import { latestOnMain } from '../../drizzle/main-runs.ts'
 import { computed, nullable, pick, type RowOf, select } from '../../drizzle/rows.ts'
 import {
   lakeContents,
@@ -53,15 +54,14 @@ const LATEST_RUN = {
   warned: computed<number>('result.warned'),
 }
 
-/** The latest run of a pipeline, with its test results. */
+/** The latest run of a pipeline on main, with its test results. */
 export type LatestRun = RowOf<typeof LATEST_RUN>
 
 /** A pipeline without a run has no row. Each run and its results take one index step, for any number of runs. */
 export const latestRunsOf = (sql: Sql, pipelineIds: readonly string[]) => select(sql, LATEST_RUN)`
   from unnest(${pipelineIds}::uuid[]) p(id)
   cross join lateral (
-    select id, status, started_at, duration_ms from run
-    where pipeline_id = p.id order by created_at desc, id desc limit 1) run
+    select id, status, started_at, duration_ms ${latestOnMain(sql, sql`p.id`)}) run
   cross join lateral (
     select count(*)::int as total,
       (count(*) filter (where q.status = 'passed'))::int as passed,

@@ -60,7 +60,7 @@ const listed = {
   created_at: Instant,
   updated_at: Instant,
   tags: t.Array(t.String(), { description: 'The `tags` in config.yaml of the published version' }),
-  last_run: nullable(LastRun),
+  last_run: nullable(LastRun, { description: 'The run on main requested last, in any state' }),
 }
 export const ListedPipeline = t.Object(listed, { title: 'ListedPipeline' })
 export const Pipeline = t.Object(
@@ -79,7 +79,7 @@ export const PipelineQuery = t.Composite([
       literals(PIPELINE_STATES, {
         title: 'PipelineState',
         description:
-          '`changed`: the draft differs from the published version. `failed`: the latest run failed. `failing_tests`: a quality test of the latest run failed, of any severity.',
+          '`changed`: the draft differs from the published version. `failed`: the latest run on main failed. `failing_tests`: a quality test of the latest run on main failed, of any severity.',
       }),
     ),
   }),

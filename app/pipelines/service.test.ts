@@ -252,4 +252,30 @@ describe('list', () => {
     await parts.sql`update pipeline set draft_dirty = true where namespace = 'listing' and name = 'beta'`
     expect(await inState('changed')).toEqual(['beta'])
   })
+
+  test('a run on a branch changes neither the latest run nor the state', async () => {
+    const inState = async (state: PipelineState) =>
+      (await parts.pipelines().list({ namespace: 'listing', state })).pipelines.map(({ name }) => name).sort()
+    const onBranch = (name: string, status: string) => parts.sql`
+      insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones,
+        snapshot, machine_version, status, waiting, branch, created_at)
+      select ${parts.deps.newId()}, id, namespace, layer, name, 'sql', 'manual', '{}', '[]', '{}', 1, ${status}, false,
+        'dev', clock_timestamp() + interval '1 minute'
+      from pipeline where namespace = 'listing' and name = ${name} returning id, pipeline_id`
+    const [before, failed] = [
+      await parts.pipelines().get({ namespace: 'listing', layer: 'silver', name: 'alpha' }),
+      await inState('failed'),
+    ]
+    await onBranch('alpha', failed.length > 0 ? 'success' : 'failed')
+    const [other] = await onBranch('beta', 'failed')
+    await parts.sql`
+      insert into quality_result (run_id, pipeline_id, name, severity, status, value, duration_ms)
+      values (${other?.id}, ${other?.pipeline_id}, 'few', 'warn', 'failed', 1, 1)`
+    const after = await parts.pipelines().get({ namespace: 'listing', layer: 'silver', name: 'alpha' })
+    expect(after.last_run).toEqual(before.last_run)
+    expect(await inState('failed')).toEqual(failed)
+    expect(await inState('failing_tests')).not.toContain('beta')
+    const { pipelines } = await parts.pipelines().list({ namespace: 'listing', search: 'beta' })
+    expect(pipelines).toMatchObject([{ last_run: null }])
+  })
 })

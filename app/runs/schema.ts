@@ -179,6 +179,12 @@ export const RunQuery = t.Object({
   layer: t.Optional(Layer),
   pipeline: t.Optional(t.String({ description: 'Name of a pipeline', examples: ['flights'] })),
   status: t.Optional(RunStatus),
+  branch: t.Optional(
+    t.String({
+      description: 'Only runs on this branch; without it, runs on all branches',
+      examples: ['main'],
+    }),
+  ),
   from: t.Optional(
     t.String({ description: 'Only runs created at or after this time; ISO 8601, UTC by default' }),
   ),
@@ -193,6 +199,7 @@ export type RunQuery = typeof RunQuery.static
  */
 export const RunQueryNames = t.Object({
   namespace: t.Optional(NamespaceName),
+  branch: t.Optional(t.String({ pattern: REF_NAME })),
   pipeline: t.Optional(PipelineName),
 })
 

@@ -147,7 +147,7 @@ export function makeRunService(deps: RunDeps) {
 
   /** Lists the runs of pipelines that are visible to the caller. */
   async function list(query: RunQuery, visible = EVERYTHING) {
-    const { namespace, layer, pipeline, status } = query
+    const { namespace, layer, pipeline, status, branch } = query
     const misnamed = Value.Errors(RunQueryNames, query).First()
     if (misnamed) throw refusalOfValue(misnamed, '')
     const page: Page = pageOf(query)
@@ -156,6 +156,7 @@ export function makeRunService(deps: RunDeps) {
       layer,
       pipeline,
       status,
+      branch,
       from: query.from === undefined ? undefined : instantOf('from', query.from),
       to: query.to === undefined ? undefined : instantOf('to', query.to),
       visible: visible.pipelines,

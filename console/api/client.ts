@@ -1,5 +1,6 @@
 // The API of the service, typed by its own routes. Only types are imported from there.
 import { type Treaty, treaty } from '@elysiajs/eden'
+import type { attentionRoutes } from '../../app/attention/routes.ts'
 import type { auditRoutes } from '../../app/audit/routes.ts'
 import type { branchRoutes, tagRoutes } from '../../app/branches/routes.ts'
 import type { diffRoutes } from '../../app/diff/routes.ts'
@@ -25,7 +26,8 @@ import { API, authorizedFetch } from './request.ts'
 type Routes<Make extends (...args: never[]) => unknown> =
   ReturnType<Make> extends { '~Routes': infer Table } ? Table : never
 
-type All = Routes<typeof auditRoutes> &
+type All = Routes<typeof attentionRoutes> &
+  Routes<typeof auditRoutes> &
   Routes<typeof branchRoutes> &
   Routes<typeof tagRoutes> &
   Routes<typeof diffRoutes> &

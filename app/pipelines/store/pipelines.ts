@@ -13,6 +13,7 @@ import {
 import { isVisibleId } from '../../../drizzle/visibility.ts'
 import type { Visible } from '../../core/access.ts'
 import type { PipelineId } from '../../core/ids.ts'
+import { MAIN } from '../../core/lake-version.ts'
 import type { Layer } from '../../core/names.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
@@ -41,7 +42,7 @@ export interface PipelineOrder {
 }
 const SORT_COLUMN = { created_at: 'createdAt', updated_at: 'updatedAt', name: 'name' } as const
 
-/** One page of the live pipelines, each with its latest run. */
+/** One page of the live pipelines, each with its latest run on main. */
 export async function livePipelines(
   db: Queryable,
   filter: PipelineFilter,
@@ -80,7 +81,7 @@ export async function livePipelines(
   return { items: items.map(flat), total }
 }
 
-const latestRun = sql`from run r where r.pipeline_id = ${pipelines.id} order by r.created_at desc, r.id desc limit 1`
+const latestRun = sql`from run r where r.pipeline_id = ${pipelines.id} and r.branch = ${MAIN} order by r.created_at desc, r.id desc limit 1`
 const isIn: Record<PipelineState, () => SQL | undefined> = {
   published: () => isNotNull(pipelines.publishedVersion),
   unpublished: () => isNull(pipelines.publishedVersion),
@@ -102,7 +103,7 @@ function withLastRun(db: Queryable, page: PipelinePage) {
   const lastRun = db
     .select({ id: runs.id, status: runs.status, finishedAt: runs.finishedAt })
     .from(runs)
-    .where(eq(runs.pipelineId, page.id))
+    .where(and(eq(runs.pipelineId, page.id), eq(runs.branch, MAIN)))
     .orderBy(desc(runs.createdAt), desc(runs.id))
     .limit(1)
     .as('last_run')

@@ -10,7 +10,7 @@ const RUNS = 300
 const PIPELINES = 30
 
 interface Stored
-  extends Record<RunSortKey | 'namespace' | 'layer' | 'pipeline', string | number | Date | null> {
+  extends Record<RunSortKey | 'namespace' | 'layer' | 'pipeline' | 'branch', string | number | Date | null> {
   id: string
   pipeline_id: string
   created_at: Date
@@ -31,9 +31,10 @@ beforeAll(async () => {
   await sql`
     with numbered as (select *, row_number() over (order by id) - 1 as number from pipeline)
     insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
-      machine_version, status, waiting, created_at, started_at, finished_at, duration_ms)
+      machine_version, status, branch, waiting, created_at, started_at, finished_at, duration_ms)
     select md5(n::text)::uuid, p.id, p.namespace, p.layer, p.name, 'sql', (array['manual', 'webhook'])[1 + n % 2], '{}', '[]',
-      '{}', 1, (array['success', 'failed', 'cancelled'])[1 + n % 3], false,
+      '{}', 1, (array['success', 'failed', 'cancelled'])[1 + n % 3],
+      (array['main', 'main', 'dev', 'other', 'main'])[1 + n % 5], false,
       timestamptz '2026-01-01' + (n / 7) * interval '1 minute',
       case when n % 5 > 0 then timestamptz '2026-01-01' + (n / 11) * interval '1 minute' end,
       case when n % 6 > 0 then timestamptz '2026-01-01' + (n / 13) * interval '1 minute' end,
@@ -41,7 +42,7 @@ beforeAll(async () => {
     from generate_series(1, ${RUNS}) n join numbered p on p.number = n * 7907 % ${PIPELINES}`
   stored = [
     ...(await sql<Stored[]>`
-      select id, pipeline_id, namespace, layer, pipeline, status, trigger, created_at, started_at, finished_at,
+      select id, pipeline_id, namespace, layer, pipeline, status, branch, trigger, created_at, started_at, finished_at,
         duration_ms::int from run`),
   ]
 })
@@ -56,7 +57,7 @@ function expected(filter: RunFilter, { key, descending }: { key: RunSortKey; des
   return stored
     .filter(
       (run) =>
-        (['namespace', 'layer', 'pipeline', 'status'] as const).every(
+        (['namespace', 'layer', 'pipeline', 'status', 'branch'] as const).every(
           (name) => filter[name] === undefined || run[name] === filter[name],
         ) &&
         (filter.visible === undefined ||
@@ -89,6 +90,12 @@ const FILTERS: Record<string, RunFilter> = {
   'all since some time': { from: new Date('2026-01-01T01:20Z') },
   'all until some time': { to: new Date('2026-01-01T05:00Z') },
   'some minutes': { from: new Date('2026-01-01T01:20Z'), to: new Date('2026-01-01T01:50Z') },
+  'the branch main': { branch: 'main' },
+  'a branch': { branch: 'dev' },
+  'a branch without runs': { branch: 'absent' },
+  'a pipeline on main with a status': { branch: 'main', pipeline: 'p2', status: 'success' },
+  'a pipeline on a branch': { branch: 'other', pipeline: 'p1' },
+  'main in a time': { branch: 'main', from: new Date('2026-01-01T01:00Z'), status: 'failed' },
   'a time, a namespace and a status': {
     from: new Date('2026-01-01T02:00Z'),
     namespace: 'default',

@@ -5,6 +5,7 @@ import { computed, nullable, select } from '../../../drizzle/rows.ts'
 import { runs } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { andVisibleId, type VisibleIds } from '../../../drizzle/visibility.ts'
+import { MAIN } from '../../core/lake-version.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { RunListed, RunSortKey } from '../schema.ts'
 import { LISTED, listed } from './runs.ts'
@@ -14,6 +15,7 @@ export interface RunFilter {
   layer?: string
   pipeline?: string
   status?: string
+  branch?: string
   from?: Date
   to?: Date
   /** Ids of the pipelines visible to the caller; undefined: all pipelines. */
@@ -57,12 +59,11 @@ interface PageQuery {
 async function readPage(sql: Sql, query: PageQuery): Promise<Listed> {
   const { filter, sort, hasValue } = query
   const { limit, offset } = query.page
-  const isUnfiltered = Object.values(filter).every((value) => value === undefined || value === 'all')
   const condition = conditionOf(sql, filter)
   const found = hasValue ? sql`${condition} and run.${sql(sort.key)} is not null` : condition
-  // `offset 0` makes Postgres first collect the runs of the named pipelines through their index. These runs are few.
+  // `offset 0` makes Postgres first collect the runs of the named pipelines or of the branch. These runs are few.
   const matching =
-    filter.pipeline === undefined
+    filter.pipeline === undefined && !isOfUser(filter.branch)
       ? sql`run where ${found}`
       : sql`(select id, ${sql(sort.key)} from run where ${found} offset 0) run`
   const rows = await select(
@@ -70,7 +71,7 @@ async function readPage(sql: Sql, query: PageQuery): Promise<Listed> {
     { ...LISTED, id: nullable(runs.id), total: computed<number>('counted.total::float8') },
     sql`
       with counted as materialized (
-        ${isUnfiltered ? sql`select coalesce(sum(change), 0) as total from run_total` : sql`select count(*) as total from run where ${condition}`}),
+        ${totalOf(sql, filter)}),
       found as (select id from ${matching} order by ${order(sql, sort, hasValue)} limit ${limit} offset ${offset})`,
   )`
     from counted left join run on run.id = any(array(select id from found))
@@ -83,6 +84,19 @@ async function readPage(sql: Sql, query: PageQuery): Promise<Listed> {
   }
 }
 
+/** The runs on main are almost all runs. So the few on other branches are counted and subtracted. */
+const totalOf = (sql: Sql, filter: RunFilter): Part =>
+  filter.branch === MAIN
+    ? sql`
+        select counted.total - others.total as total from (${totalOf(sql, { ...filter, branch: undefined })}) counted,
+          (select count(*) as total from run
+          where ${conditionOf(sql, { ...filter, branch: undefined })} and branch <> 'main') others`
+    : Object.values(filter).every((value) => value === undefined || value === 'all')
+      ? sql`select coalesce(sum(change), 0) as total from run_total`
+      : sql`select count(*) as total from run where ${conditionOf(sql, filter)}`
+
+const isOfUser = (branch: string | undefined) => branch !== undefined && branch !== MAIN
+
 /** Without null keys, `nulls last` would keep Postgres from using an index. */
 function order(sql: Sql, { key, descending }: Sort, hasValue: boolean): Part {
   const direction = descending ? sql`desc` : sql`asc`
@@ -91,7 +105,7 @@ function order(sql: Sql, { key, descending }: Sort, hasValue: boolean): Part {
 }
 
 function conditionOf(sql: Sql, filter: RunFilter): Part {
-  const { namespace, layer, pipeline, status, from, to, visible = 'all' } = filter
+  const { namespace, layer, pipeline, status, branch, from, to, visible = 'all' } = filter
   const named = sql`
     ${namespace === undefined ? sql`` : sql`and namespace = ${namespace}`}
     ${layer === undefined ? sql`` : sql`and layer = ${layer}`}`
@@ -99,6 +113,7 @@ function conditionOf(sql: Sql, filter: RunFilter): Part {
     ${pipeline === undefined ? sql`` : sql`and pipeline_id = any(array(select id from pipeline where name = ${pipeline} ${named}))`}
     ${andVisibleId(sql, sql`pipeline_id`, visible)}
     ${status === undefined ? sql`` : sql`and status = ${status}`}
+    ${branch === undefined ? sql`` : sql`and branch = ${branch}`}
     ${from === undefined ? sql`` : sql`and created_at >= ${from}`}
     ${to === undefined ? sql`` : sql`and created_at < ${to}`}`
 }
