@@ -1,4 +1,4 @@
-// What the runs of a pipeline on main say about its state, shared by several stores. Runs on other branches say nothing about it.
+// Statements about the state of a pipeline, shared by several stores. Only its runs on main count.
 import type { Part, Sql, SqlTx } from './sql.ts'
 
 /** The end of a statement `select ...`: the latest run on main of a pipeline, in any state. */
