@@ -35,6 +35,9 @@ describe('path of an address', () => {
     'default/a%00.sql',
     'default/a%2500.sql',
     'default/a%0A.sql',
+    ...['%C2%85', '%E2%80%AE', '%E2%81%A6', '%E2%80%8B', '%E2%80%A8', '%E2%80%A9', '%EF%BB%BF', '%C2%AD'].map(
+      (hidden) => `default/a${hidden}.sql`,
+    ),
     'default/a%5Cb.sql',
     'default/a%255Cb.sql',
     'default/a\\b.sql',

@@ -9,7 +9,8 @@ const PATH_SEGMENTS = 64
 // of percent-decoding, because a later component may decode once more.
 
 const NAMESPACE = /^[a-z][a-z0-9-]{2,62}$/
-const CONTROL = /\p{Cc}/u
+/** Controls, and characters that are not seen: bidirectional controls, zero-width characters, line separators. */
+const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
 /** Each decoding shortens the text by at least two characters, so decoding always ends. The limit makes that obvious. */
 const DECODING_LEVELS = 16
 
@@ -98,7 +99,8 @@ function checkLevel(path: string, field: string) {
   if (path.startsWith('/')) throw invalid(field, 'must be relative, without a leading /')
   if (path.includes('..')) throw invalid(field, "must not contain '..'")
   if (path.includes('\\')) throw invalid(field, 'must not contain a backslash')
-  if (!isControlFree(path)) throw invalid(field, 'must not contain null bytes or other control characters')
+  if (!isControlFree(path))
+    throw invalid(field, 'must not contain null bytes, other control characters or invisible characters')
   const [namespace = ''] = path.split('/', 1)
   if (!NAMESPACE.test(namespace)) throw invalid(field, 'must start with a valid namespace')
 }

@@ -47,13 +47,15 @@ export function makeCors({ origins, publicUrl, isOpen }: CorsSettings): Cors {
     origin !== null && (listed.has(origin) || listed.has('*'))
   return { allow, isForgery }
 
-  function isForgery({ method, headers }: Request) {
+  function isForgery(request: Request) {
+    const { method, headers } = request
     const origin = headers.get('origin')
     if (SAFE.has(method) || isListed(origin)) return false
-    if (headers.get('sec-fetch-site') === 'cross-site') return true
-    return (
-      isOpen && origin !== null && origin !== publicOrigin && !isOfHost(origin, headers.get('host') ?? '')
-    )
+    const site = headers.get('sec-fetch-site')
+    if (site === 'cross-site') return true
+    // Browsers compare scheme, host and port as they know them, also behind a proxy that adds TLS.
+    if (site === 'same-origin') return false
+    return isOpen && origin !== null && origin !== publicOrigin && !isOwn(origin, request)
   }
 
   function allow(request: Request, headers: Headers) {
@@ -68,10 +70,12 @@ export function makeCors({ origins, publicUrl, isOpen }: CorsSettings): Cors {
   }
 }
 
-/** Whether an origin is the site of a `Host`, under http or https, because a proxy may add TLS. */
-function isOfHost(origin: string, host: string) {
-  const [scheme] = origin.split('://', 1)
-  if (scheme !== 'http' && scheme !== 'https') return false
-  const own = `${scheme}://${host}`
+/**
+ * Whether an origin has the scheme and the host of a request. A proxy that adds TLS names the scheme in `X-Forwarded-Proto`. No page
+ * of another site can send that header without a preflight.
+ */
+function isOwn(origin: string, { url, headers }: Request) {
+  const scheme = headers.get('x-forwarded-proto')?.split(',')[0]?.trim() ?? new URL(url).protocol.slice(0, -1)
+  const own = `${scheme}://${headers.get('host') ?? ''}`
   return URL.canParse(own) && URL.canParse(origin) && new URL(own).origin === new URL(origin).origin
 }

@@ -416,6 +416,10 @@ describe('headers', () => {
       ])
     expect((await from({ origin: 'http://localhost:3000', 'sec-fetch-site': 'cross-site' })).status).toBe(200)
     expect((await from({})).status).toBe(200)
+    const secure = { origin: 'https://sluice.test:8080' }
+    expect((await from(secure)).status).toBe(403)
+    expect((await from({ ...secure, 'x-forwarded-proto': 'https' })).status).toBe(200)
+    expect((await from({ origin: 'http://sluice.test:8080', 'x-forwarded-proto': 'https' })).status).toBe(403)
     expect((await from({ host: 'sluice.test', origin: 'http://sluice.test:80' })).status).toBe(200)
     const read = { origin: 'http://evil.example', 'sec-fetch-site': 'cross-site' }
     expect((await call('GET', '/api/v1/things', undefined, read)).status).toBe(200)

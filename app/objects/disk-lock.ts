@@ -9,6 +9,8 @@ import { StoreUnavailable } from './port.ts'
 
 const LOCK = /^~lock\.(\d+)$/
 const RELEASED = 'released'
+/** Process id, boot id and start time. Without `/proc`, the process id alone. */
+const OWNER = /^[0-9]+( |$)/
 /** Each lost race means that another process took the lock. After this many, the process gives up. */
 const ATTEMPTS = 10
 
@@ -35,12 +37,20 @@ async function current(root: string): Promise<{ generation: number; owner: strin
   const generation = Math.max(0, ...(await generations(root)))
   if (generation === 0) return { generation, owner: RELEASED }
   try {
-    return { generation, owner: await readlink(join(root, `~lock.${generation}`)) }
+    const owner = await readlink(join(root, `~lock.${generation}`))
+    if (owner !== RELEASED && !OWNER.test(owner)) throw damagedLock(root, generation)
+    return { generation, owner }
   } catch (error) {
     if (isMissing(error)) return current(root) // a later generation has just removed this lock
-    throw error
+    // The lock is no symbolic link.
+    throw errorCode(error) === 'EINVAL' ? damagedLock(root, generation) : error
   }
 }
+
+const damagedLock = (root: string, generation: number) =>
+  new StoreUnavailable(
+    `the lock ${join(root, `~lock.${generation}`)} is damaged: check that no process uses ${root}, then remove the lock`,
+  )
 
 async function claim(root: string, generation: number, owner: string): Promise<boolean> {
   try {

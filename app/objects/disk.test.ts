@@ -78,6 +78,20 @@ test.if(process.platform === 'linux')(
   },
 )
 
+test('a damaged lock is refused with the next step', async () => {
+  for (const damage of [
+    (lock: string) => symlink('garbage', lock),
+    (lock: string) => writeFile(lock, 'garbage'),
+  ]) {
+    const root = newRoot()
+    await mkdir(root)
+    await damage(join(root, '~lock.1'))
+    await expect(open(root)).rejects.toThrow(
+      `the lock ${root}/~lock.1 is damaged: check that no process uses ${root}, then remove the lock`,
+    )
+  }
+})
+
 test('an unusable root is one clear error', async () => {
   const root = newRoot()
   await writeFile(root, '')

@@ -40,6 +40,10 @@ export function claimDataDirectory(
     if (error instanceof Error && 'code' in error && error.code === 'SQLITE_BUSY') {
       throw new Refusal(`${describeOwner()} is running on ${dataDir}: stop it, or set DATA_DIR`)
     }
+    if (error instanceof Error && 'code' in error && error.code === 'SQLITE_NOTADB')
+      throw new Refusal(
+        `the lock file ${join(run, 'lock')} is damaged: check that Sluice is not running on ${dataDir}, then remove the file`,
+      )
     throw new Refusal(`the data directory ${dataDir} cannot be written (${messageOf(error)}): set DATA_DIR`)
   }
   return { release: () => lock.close(), openBecause }

@@ -92,6 +92,16 @@ test('the error names a data directory that cannot be created', async () => {
   )
 })
 
+test('the error names a damaged lock file with the next step', async () => {
+  const dataDir = join(directory.path, 'damaged')
+  const lock = join(dataDir, 'run', 'lock')
+  claimDataDirectory(dataDir, () => '').release()
+  await writeFile(lock, 'garbage'.repeat(100))
+  expect(await refusal({ DATA_DIR: dataDir })).toContain(
+    `the lock file ${lock} is damaged: check that Sluice is not running on ${dataDir}, then remove the file`,
+  )
+})
+
 test.if(process.getuid?.() === 0)('the error names a data directory of another user', async () => {
   const foreign = join(directory.path, 'foreign')
   claimDataDirectory(foreign, () => '').release()
