@@ -47,6 +47,21 @@ export async function layoutOf(
   }
 }
 
+/**
+ * A short text that changes with the nodes and with the ends of the edges, in any order. It is short because the key of a query
+ * is written as text for each render.
+ */
+export function fingerprintOf(ids: readonly string[], edges: readonly DirectedEdge[]): string {
+  const texts = [ids, edges.map(({ source, target }) => `${source}>${target}`)]
+  return texts.map((list) => `${list.length} ${hashOf(list.toSorted().join())}`).join(' ')
+}
+
+function hashOf(text: string): number {
+  let hash = 0
+  for (let at = 0; at < text.length; at++) hash = (Math.imul(hash, 31) + text.charCodeAt(at)) | 0
+  return hash
+}
+
 /** Each node stands right of all its sources: the longest path decides. A cycle ends at its first repeated node. */
 export function inLayers(ids: readonly string[], edges: readonly DirectedEdge[]): Map<string, Place> {
   const known = new Set(ids)

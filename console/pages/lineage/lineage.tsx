@@ -10,7 +10,7 @@ import { Status } from '../../design/status.tsx'
 import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
 import { type Filters, useFilters } from '../../shell/filters.ts'
 import { Graph } from './graph.tsx'
-import { layoutOf } from './layout.ts'
+import { fingerprintOf, layoutOf } from './layout.ts'
 import {
   graphQuery,
   type LineageGraph,
@@ -108,14 +108,11 @@ function LineageView({ graph, names }: { graph: LineageGraph; names: readonly st
       edges: graph.edges.filter(({ source, target }) => kept.has(source) && kept.has(target)),
     }
   }, [graph, chosenId, focus])
-  const fingerprint = useMemo(() => fingerprintOf(shown), [shown])
+  const ids = useMemo(() => shown.nodes.map(({ id }) => id), [shown])
+  const fingerprint = useMemo(() => fingerprintOf(ids, shown.edges), [ids, shown])
   const places = useQuery({
     queryKey: ['lineage', 'layout', fingerprint],
-    queryFn: () =>
-      layoutOf(
-        shown.nodes.map(({ id }) => id),
-        shown.edges,
-      ),
+    queryFn: () => layoutOf(ids, shown.edges),
     staleTime: Number.POSITIVE_INFINITY,
   })
   const matches = useMemo(
@@ -202,14 +199,6 @@ function LineageView({ graph, names }: { graph: LineageGraph; names: readonly st
 /** The graph after a focus. A focus may lead to a node of another namespace, whose graph is shown then. */
 const wholeOf = ({ namespace }: LineageNode, { namespace: before = '' }: Filters): Filters =>
   before === '' || before === ALL ? { focus: '' } : { focus: '', namespace }
-
-/** A short text that changes with the nodes. The key of a query is written as text for each render. */
-function fingerprintOf({ nodes, edges }: Pick<LineageGraph, 'nodes' | 'edges'>): string {
-  let hash = 0
-  for (const { id } of nodes)
-    for (let at = 0; at < id.length; at++) hash = (Math.imul(hash, 31) + id.charCodeAt(at)) | 0
-  return `${nodes.length} ${edges.length} ${hash}`
-}
 
 function Legend({ colour }: { colour: ColourBy }) {
   return (
