@@ -1,5 +1,5 @@
 import { useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
+import { useId, useState } from 'react'
 import { api, ok, segment } from '../../api/client.ts'
 import { queryClient } from '../../api/queries.ts'
 import { Button, TextField } from '../../design/controls.tsx'
@@ -25,8 +25,16 @@ async function refresh(name: string) {
   })
 }
 
-/** The actions on an open branch. */
-export function BranchActions({ branch }: { branch: ShownBranch }) {
+/** Why the branch cannot merge now; null: it may. */
+function obstacleOf({ tables_changed: tables }: ShownBranch, conflicts: number): string | null {
+  if (tables === 0) return 'No table to merge'
+  return conflicts === 0 ? null : `Conflict with main in ${counted(conflicts, 'table')}`
+}
+
+/** The actions on an open branch. `conflicts` is the number of tables that main has changed, too. */
+export function BranchActions({ branch, conflicts }: { branch: ShownBranch; conflicts: number }) {
+  const reasonId = useId()
+  const obstacle = obstacleOf(branch, conflicts)
   const [asked, setAsked] = useState<'merge' | 'rebase' | 'delete' | null>(null)
   const dialog = { branch, onClose: () => setAsked(null) }
   return (
@@ -35,13 +43,19 @@ export function BranchActions({ branch }: { branch: ShownBranch }) {
         Rebase
       </Button>
       <Button
-        kind="primary"
+        kind={obstacle === null ? 'primary' : 'plain'}
         icon="check"
-        disabled={branch.tables_changed === 0}
+        disabled={obstacle !== null}
+        aria-describedby={obstacle === null ? undefined : reasonId}
         onClick={() => setAsked('merge')}
       >
         Merge
       </Button>
+      {obstacle && (
+        <small id={reasonId} className="muted">
+          {obstacle}
+        </small>
+      )}
       <Button kind="danger" onClick={() => setAsked('delete')}>
         Delete
       </Button>

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { api, ok, segment } from '../../api/client.ts'
-import { SLOW_MS } from '../../api/queries.ts'
+import { LIVE_MS } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
 import { counted } from '../../design/format.ts'
 import { isGone, Loaded } from '../../design/loaded.tsx'
@@ -22,15 +22,17 @@ export default function BranchPage() {
   const query = useQuery({
     queryKey: ['branches', 'one', name],
     queryFn: branchQuery(name),
-    refetchInterval: SLOW_MS,
+    // The commits of a run appear with its end.
+    refetchInterval: LIVE_MS,
   })
   const branch = isGone(query.error) ? undefined : query.data
+  const isMergeable = branch?.status === 'open' && !branch.protected
   return (
     <Page
       title={name}
       crumbs={<Link to="/branches">Branches</Link>}
       subtitle={branch?.description}
-      actions={branch?.status === 'open' && !branch.protected && <BranchActions branch={branch} />}
+      actions={isMergeable && <OfferedActions key={name} branch={branch} />}
     >
       <Loaded query={query}>
         {(loaded) => (
@@ -84,12 +86,21 @@ const linksTo = (branch: string) =>
 const stateOf = ({ name, head, base_commit: base, commits_behind: behind }: Branch) =>
   [name, head ?? '', String(base), String(behind)] as const
 
-function Difference({ branch }: { branch: Branch }) {
-  const query = useQuery({
+const useDifference = (branch: Branch) =>
+  useQuery({
     queryKey: ['branches', 'diff', ...stateOf(branch)],
     queryFn: () => ok(branchAt(branch.name).diff.get({ query: {} })),
     placeholderData: (before) => before,
   })
+
+function OfferedActions({ branch }: { branch: Branch }) {
+  const { data } = useDifference(branch)
+  const conflicts = data?.tables.filter(({ conflict }) => conflict).length ?? 0
+  return <BranchActions branch={branch} conflicts={conflicts} />
+}
+
+function Difference({ branch }: { branch: Branch }) {
+  const query = useDifference(branch)
   return (
     <Card title="Difference to main" isFlush>
       <Loaded query={query}>
