@@ -25,23 +25,36 @@ async function archiving(
   return pipeline
 }
 
+test('a file that a successful run leaves in the zone does not wait', async ({ page, request, baseURL }) => {
+  const zone = await zoneOf(request)
+  const sql = `select * from read_csv('{{ landing_zone("${zone.name}") }}')`
+  const pipeline = await pipelineWith(request, sql, { namespace: zone.namespace, layer: 'bronze' })
+  await publish(request, pipeline)
+  await zone.upload('kept.csv', FLIGHTS)
+  await runToSuccess(request, pipeline)
+  await openConsole(page, baseURL, `${zone.path}?tab=reads`)
+  const row = page.getByLabel('Reads').getByRole('row', { name: /_kept\.csv/ })
+  await expect(row).toContainText('stays in the zone')
+  await expect(page.getByRole('main').getByText(/\bwait/)).toHaveCount(0)
+})
+
 const tab = (page: Page, name: string) => page.getByRole('tab', { name }).click()
 
 test('a dropped file appears in the list and can be deleted', async ({ page, request, baseURL }) => {
   const zone = await zoneOf(request)
   const faults = await openConsole(page, baseURL, zone.path)
-  await expect(page.getByText('No file waits')).toBeVisible()
+  await expect(page.getByText('No file in the zone')).toBeVisible()
   await page.getByLabel('Choose files').setInputFiles([
     { name: 'one.csv', mimeType: 'text/csv', buffer: Buffer.from(FLIGHTS) },
     { name: 'two.csv', mimeType: 'text/csv', buffer: Buffer.from(FLIGHTS) },
   ])
   await expect(page.getByLabel('Uploads').getByText('stored')).toHaveCount(2)
-  await expect(page.getByText('2 files waiting')).toBeVisible()
+  await expect(page.getByText('2 files in the zone')).toBeVisible()
   await expectAccessible(page, 'landing-files')
   await page.getByRole('button', { name: /^Actions for .*_one\.csv$/ }).click()
   await page.getByRole('menuitem', { name: 'Delete the file' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Delete the file' }).click()
-  await expect(page.getByText('1 file waiting')).toBeVisible()
+  await expect(page.getByText('1 file in the zone')).toBeVisible()
   const { files } = await getJson(request, `${zone.url}/files`)
   expect(files.map(({ filename }: { filename: string }) => filename)).toEqual([
     expect.stringMatching(/_two\.csv$/),
@@ -56,8 +69,8 @@ test('a last page that others empty leads back to the files', async ({ page, req
   await expect(page.getByText('51 to 51 of 51')).toBeVisible()
   const { files } = await getJson(request, `${zone.url}/files`)
   await request.delete(`${zone.url}/files/${files[0].id}`)
-  await expect(page.getByText('50 files waiting')).toBeVisible()
-  await expect(page.getByText('No file waits')).toHaveCount(0)
+  await expect(page.getByText('50 files in the zone')).toBeVisible()
+  await expect(page.getByText('No file in the zone')).toHaveCount(0)
   await page.getByRole('button', { name: 'Previous' }).click()
   await expect(page.getByRole('button', { name: /^Actions for/ })).toHaveCount(50)
 })
@@ -172,7 +185,7 @@ test('samples are explained, uploaded and deleted', async ({ page, request, base
   await expect(page.getByText('previews of pipelines read these samples')).toBeVisible()
   await expectAccessible(page, 'landing-samples')
   await tab(page, 'Schema and rows')
-  await expect(page.getByText('from 1 sample, because no file waits')).toBeVisible()
+  await expect(page.getByText('from 1 sample, because the zone has no file')).toBeVisible()
   await tab(page, 'Samples')
   await page.getByRole('button', { name: 'Delete sample.csv' }).click()
   await expect(page.getByText('No sample', { exact: true })).toBeVisible()

@@ -34,11 +34,11 @@ export function Files({
     placeholderData: (before) => before,
   })
   return (
-    <Card title="Files that wait" isFlush>
+    <Card title="Files in the zone" isFlush>
       <Loaded query={query}>
         {({ files, total: all }) =>
           all === 0 ? (
-            <Empty icon="landing" title="No file waits">
+            <Empty icon="landing" title="No file in the zone">
               Files leave this list when a successful run of an archiving pipeline has read them. The tab Runs
               shows them.
             </Empty>

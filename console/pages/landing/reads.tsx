@@ -53,8 +53,8 @@ export function Reads({ at, open }: { at: ZoneAt; open: (tab: string, file?: str
         {({ reads, total }) =>
           total === 0 ? (
             <Empty icon="runs" title={file === '' ? 'No run has read a file' : 'No run has read this file'}>
-              Each run of a pipeline with landing_zone() appears here, with the files that waited when it
-              started. Retention removes old runs from this list.
+              Each run of a pipeline with landing_zone() appears here, with the files that it read. Retention
+              removes old runs from this list.
             </Empty>
           ) : (
             <>
@@ -127,7 +127,12 @@ function FileOf({ read, open }: { read: Read; open: (tab: string, file?: string)
 
 function StateOf({ read }: { read: Read }) {
   if (read.file_status === 'deleted') return <Pill tone="idle">deleted</Pill>
-  if (read.file_status === 'active') return <Pill tone="busy">waits</Pill>
+  if (read.file_status === 'active')
+    return read.status === 'success' ? (
+      <Pill tone="idle">stays in the zone</Pill>
+    ) : (
+      <Pill tone="busy">waits</Pill>
+    )
   const by = read.archived_by_run
   return (
     <span className="row">

@@ -9,7 +9,7 @@ import { Table } from '../../design/table.tsx'
 import { performing } from '../../design/toasts.tsx'
 import { refreshZones, type Zone, type ZoneAt, zoneAt } from './zone-at.ts'
 
-/** The samples of a zone: files that previews read while no file waits. */
+/** The samples of a zone: files that previews read while the zone has no file. */
 export function Samples({ at, zone }: { at: ZoneAt; zone: Zone }) {
   const query = useQuery({
     queryKey: ['zones', at.ns, at.name, 'samples'],
@@ -31,15 +31,15 @@ export function Samples({ at, zone }: { at: ZoneAt; zone: Zone }) {
           files.length === 0 ? (
             <Empty icon="landing" title="No sample">
               A sample shows what the files of this zone look like. It starts no run, and no run reads it.
-              Previews of pipelines read the samples while no file waits.
+              Previews of pipelines read the samples while the zone has no file.
             </Empty>
           ) : (
             <>
               <div className="card-body">
                 <Notice>
                   {zone.file_count === 0
-                    ? 'No file waits, so previews of pipelines read these samples. Runs never read samples.'
-                    : `${counted(zone.file_count, 'file')} ${zone.file_count === 1 ? 'waits' : 'wait'}, so previews of pipelines read files and not these samples.`}{' '}
+                    ? 'The zone has no file, so previews of pipelines read these samples. Runs never read samples.'
+                    : `The zone has ${counted(zone.file_count, 'file')}, so previews of pipelines read files and not these samples.`}{' '}
                   An upload replaces the sample of the same name.
                 </Notice>
               </div>

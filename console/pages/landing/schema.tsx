@@ -203,7 +203,7 @@ function ReadFiles({ schema }: { schema: DetectedSchema }) {
       <summary>
         Read by <code>{reader}</code> from{' '}
         {files.length === total ? counted(total, noun) : `${files.length} of ${counted(total, noun)}`}
-        {source === 'samples' && ', because no file waits'}
+        {source === 'samples' && ', because the zone has no file'}
       </summary>
       <ul>
         {files.map(({ filename }) => (

@@ -88,7 +88,7 @@ function Summary({ zone }: { zone: Zone }) {
     <>
       {zone.description && <span className="zone-description">{zone.description}</span>}
       <span>
-        {counted(zone.file_count, 'file')} waiting, {bytes(zone.total_bytes)}
+        {counted(zone.file_count, 'file')} in the zone, {bytes(zone.total_bytes)}
         {zone.owner !== null && <>, owned by {zone.owner}</>}
       </span>
     </>
