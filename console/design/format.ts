@@ -60,6 +60,10 @@ export function relative(at: Date, now: Date): string {
 
 export const absolute = (at: Date): string => DATE.format(at)
 
+const UTC = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
+/** The time in UTC, not in the zone of the browser. The text names the zone. */
+export const absoluteUtc = (at: Date): string => `${UTC.format(at)} UTC`
+
 /** `07:41:03.250`, in the zone of the browser like all times. */
 export const timeOfDay = (at: Date): string => TIME.format(at)
 

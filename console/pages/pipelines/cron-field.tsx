@@ -1,6 +1,6 @@
 import { Cron } from 'croner'
-import { Time } from '../../design/clock.tsx'
 import { TextField } from '../../design/controls.tsx'
+import { absoluteUtc } from '../../design/format.ts'
 
 const FIELDS = 5
 
@@ -25,12 +25,12 @@ export function CronField({ value, onChange }: { value: string; onChange: (value
       autoComplete="off"
       hint={
         <>
-          Minute, hour, day, month, weekday; in UTC.{' '}
+          Minute, hour, day, month, weekday. The times are in UTC.{' '}
           {next === null ? (
             'This text is no cron expression.'
           ) : (
             <>
-              Next: <Time at={next} exact />
+              Next: <time dateTime={next}>{absoluteUtc(new Date(next))}</time>
             </>
           )}
         </>
