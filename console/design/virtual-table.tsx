@@ -74,11 +74,14 @@ export function VirtualTable<Row>({
               key={index}
               style={{ position: 'absolute', top: 0, left: 0, right: 0, transform: `translateY(${start}px)` }}
             >
-              {columns.map(({ name, cell }) => (
-                <span role="cell" key={name}>
-                  {row === undefined ? '…' : cell(row)}
-                </span>
-              ))}
+              {columns.map(({ name, cell }) => {
+                const content = row === undefined ? '…' : cell(row)
+                return (
+                  <span role="cell" key={name} title={typeof content === 'string' ? content : undefined}>
+                    {content}
+                  </span>
+                )
+              })}
             </div>
           )
         })}

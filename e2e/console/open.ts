@@ -29,7 +29,7 @@ const SIZES = [
 
 /**
  * Expects that axe finds no violation in the present page, in light and dark, wide and narrow. The page must not scroll
- * sideways. With `SHOTS` set to a folder, keeps a picture of each.
+ * sideways, and the document not at all. With `SHOTS` set to a folder, keeps a picture of each.
  */
 export async function expectAccessible(page: Page, name: string): Promise<void> {
   for (const scheme of ['light', 'dark'] as const)
@@ -49,9 +49,12 @@ export async function expectAccessible(page: Page, name: string): Promise<void> 
       const overflow = await page.evaluate(() => {
         const main = document.querySelector('main')
         const inMain = main === null ? 0 : main.scrollWidth - main.clientWidth
-        return Math.max(document.documentElement.scrollWidth - innerWidth, inMain)
+        const { scrollWidth, scrollHeight } = document.documentElement
+        const below = document.querySelector('.shell') === null ? 0 : scrollHeight - innerHeight
+        return { wide: Math.max(scrollWidth - innerWidth, inMain), below }
       })
-      expect(overflow, `${name} at ${size.width} px is too wide`).toBeLessThanOrEqual(0)
+      expect(overflow.wide, `${name} at ${size.width} px is too wide`).toBeLessThanOrEqual(0)
+      expect(overflow.below, `${name} at ${size.width} px scrolls the document`).toBeLessThanOrEqual(0)
       if (process.env.SHOTS)
         await page.screenshot({ path: `${process.env.SHOTS}/${name}-${scheme}-${size.width}.png` })
     }
