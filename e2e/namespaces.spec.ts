@@ -24,6 +24,7 @@ test('a namespace is created, listed, described and deleted', {
     owner: null,
     description: 'One',
     created_at: expect.stringMatching(/^\d{4}-.*Z$/),
+    protection: { review: 'none' },
   })
 
   const described = await request.put(`${path}/${name}`, { data: { description: 'Two' } })
