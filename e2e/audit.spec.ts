@@ -12,7 +12,7 @@ test('the audit log records every write, including failures, and no read @namesp
   const name = fresh('audited')
   const own = `/api/v1/namespaces/${name}`
   expect((await request.post('/api/v1/namespaces', { data: { name } })).status()).toBe(201)
-  expect((await request.put(`${own}?note=secret`, { data: { description: 'x' } })).status()).toBe(204)
+  expect((await request.put(`${own}?_note=secret`, { data: { description: 'x' } })).status()).toBe(204)
   expect((await request.put(own, { data: {} })).status()).toBe(400)
   expect((await request.delete(own)).status()).toBe(204)
   expect((await request.delete(own)).status()).toBe(404)

@@ -392,6 +392,7 @@ test('namespaces, retention, audit, features and health answer as specified', as
   expect(Object.keys(entry[0] ?? {})).toEqual(
     expect.arrayContaining(['id', 'user_id', 'action', 'resource', 'detail', 'ip', 'created_at']),
   )
+  await ok(request, 'GET /api/v1/attention', 200, { has: 'items total' })
   const features = 'edition plugins namespaces multi_user landing_zones license?'
   await ok(request, 'GET /api/v1/features', 200, { has: features })
   await ok(request, `DELETE ${PIPELINE}`, 204, { at })

@@ -86,7 +86,7 @@ describe('audit entries', () => {
     const app = appOn(serviceOn(opened))
     const requests = [
       ['POST', '/api/v1/things', { name: 'a' }, 200],
-      ['PUT', '/api/v1/things/1?secret=x', {}, 200],
+      ['PUT', '/api/v1/things/1?_secret=x', {}, 200],
       ['DELETE', '/api/v1/things/1', undefined, 204],
       ['POST', '/api/v1/things', {}, 400],
       ['POST', '/api/v1/nowhere', undefined, 404],
