@@ -14,7 +14,7 @@ import {
   type Texts,
   valueBeside,
 } from './reader.ts'
-import { isKept, isLong, numberType, survives, type TextFacts } from './text-types.ts'
+import { isFloat, isKept, isLong, numberType, survives } from './text-types.ts'
 
 // JSON: DuckDB looks at all rows, and the types that it chooses are checked against the values as written.
 
@@ -137,9 +137,11 @@ async function leafType(reader: Reader, leaf: Leaf, formats: Record<string, stri
 }
 
 async function exactType(reader: Reader, texts: Texts): Promise<string> {
-  // Most numbers are short. The facts about a value cost ten times as much as this filter.
-  const [long] = await factsOf(reader, `${texts.from} WHERE NOT ${isKept('v', 'DOUBLE')}`, ['v'])
-  if (long !== undefined && areFloats(long)) return 'DOUBLE'
+  // Most numbers are short, or floats of programs. The facts about all values cost many times as much as this filter.
+  const [other] = await reader.rows(
+    `SELECT v FROM ${texts.from} WHERE NOT (${isKept('v', 'DOUBLE')} OR ${isFloat('v')}) LIMIT 1`,
+  )
+  if (other === undefined) return 'DOUBLE'
   const [facts] = await factsOf(reader, texts.from, ['v'])
   const type = facts === undefined || facts.values === 0 ? 'DOUBLE' : numberType(facts)
   if (type !== null) return type
@@ -150,10 +152,6 @@ async function exactType(reader: Reader, texts: Texts): Promise<string> {
     `${placeOf(file, texts.column)}: no number type keeps ${shown(value ?? '')} and the other values: write the numbers as texts in the file`,
   )
 }
-
-/** True for no values, and for floats of programs, which DOUBLE gives back. */
-const areFloats = ({ values, float, padded, whole, lossy, amounts }: TextFacts): boolean =>
-  float === values && padded + whole + lossy + amounts === 0
 
 const NUMBERS = ['BIGINT', 'UBIGINT', 'HUGEINT', 'UHUGEINT', 'DOUBLE']
 
@@ -191,6 +189,8 @@ async function dateType(
       ? (['dateformat', 'date_format'] as const)
       : (['timestampformat', 'timestamp_format'] as const)
   if (argument(call, option, other) !== undefined) return type
+  const [beside] = await reader.rows(`SELECT v FROM ${texts.from} WHERE NOT ${isKept('v', type)} LIMIT 1`)
+  if (beside === undefined) return type
   const [facts] = await factsOf(reader, texts.from, ['v'])
   const { values = 0, date = 0, timestamp = 0, timestamptz = 0 } = facts ?? {}
   if (values === date) return type

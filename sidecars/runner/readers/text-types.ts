@@ -54,6 +54,9 @@ export const survives = (value: string): string =>
   `${digitsOf(value)} IS NOT DISTINCT FROM ${digitsOf(`CAST(TRY_CAST(${value} AS DOUBLE) AS VARCHAR)`)}`
 export const isLong = (value: string): string => `length(${digitsOf(value)}) > ${SURE_DIGITS}`
 const decimalsOf = (value: string) => `length(rtrim(${part(value, String.raw`\.(\d*)`)}, '0'))`
+/** True for a float of a program: DOUBLE gives back its digits, and it has too many decimals for an amount. */
+export const isFloat = (value: string): string =>
+  `(${full(value, String.raw`-?\d+\.\d+([eE][-+]?\d+)?`)} AND ${decimalsOf(value)} > ${AMOUNT_SCALE} AND ${survives(value)})`
 
 export interface TextFacts {
   values: number
