@@ -95,6 +95,7 @@ const ROUTES: Record<string, MatrixRequest> = {
   'GET /api/v1/audit': { expected: 'administrators' },
   'GET /api/v1/namespaces': { expected: 'anybody' },
   'POST /api/v1/namespaces': { expected: 'anybody', body: () => ({ name: fresh('made') }) },
+  'GET /api/v1/namespaces/{name}': { expected: space('read') },
   'PUT /api/v1/namespaces/{name}': { expected: space('write'), body: () => ({ description: 'x' }) },
   'GET /api/v1/pipelines': { expected: 'anybody' },
   'POST /api/v1/pipelines': {
@@ -212,6 +213,7 @@ const ROUTES: Record<string, MatrixRequest> = {
   [`GET ${T}/statistics`]: { expected: thing('read') },
   [`PUT ${T}/metadata`]: { expected: thing('write'), body: () => ({ description: 'x' }), isAbsent: true },
   'GET /api/v1/lineage': { expected: 'anybody' },
+  'GET /api/v1/attention': { expected: 'anybody' },
   'GET /api/v1/inspector/machines': { expected: 'anybody' },
   'GET /api/v1/inspector/machines/run.svg': { expected: 'anybody' },
   'GET /api/v1/inspector/machines/draft.svg': { expected: 'anybody' },

@@ -243,6 +243,7 @@ function fillings(
       for (const file of files)
         requests.push(
           path
+            .replace('/namespaces/{name}', `/namespaces/${ns}`)
             .replace('{ns}', ns)
             .replace('{layer}', 'silver')
             .replace('{name}', isZone ? of('zone') : of('pipeline'))
@@ -319,6 +320,7 @@ const TELLS_NOTHING = [
   '/api/v1/admin/replicas',
   '/api/v1/admin/retention/config',
   '/api/v1/admin/retention/status',
+  '/api/v1/attention',
   '/api/v1/audit',
   '/api/v1/branches',
   '/api/v1/branches/{branch}',
