@@ -198,6 +198,36 @@ test('files that cannot be read together are 400 with the reason @zones.schema.4
   await expectError(await request.get(`${url}/schema`, { params: { file_id: 'x' } }), 400, /^file_id: /)
 })
 
+test('a success archives only the files that it opened @zones.archive-read', async ({ request }) => {
+  const { url, name, upload } = await newZone(request)
+  const archiving = 'merge_strategy: append_only\narchive_landing_zones: true\n'
+  const csv = await upload('a.csv', 'id\n1\n')
+  const json = await upload('b.json', '{"id": 2}\n')
+  const filtered = await pipelineWith(
+    request,
+    `select id from read_csv('{{ landing_zone("${name}") | replace("*", "*.csv") }}')`,
+  )
+  await writeFile(request, `${filtered.prefix}config.yaml`, archiving)
+  await publish(request, filtered)
+  await runToSuccess(request, filtered)
+  expect(await getJson(request, `${url}/files`)).toMatchObject({ files: [{ id: json.id }], total: 1 })
+  expect(await getJson(request, `${url}/reads`, { file_id: csv.id })).toMatchObject({
+    reads: [{ file_status: 'archived' }],
+  })
+  const selected = await pipelineWith(
+    request,
+    `select id from read_json('{{ landing_zone("${name}", pattern="*.json") }}')`,
+  )
+  await upload('c.csv', 'id\n3\n')
+  await writeFile(request, `${selected.prefix}config.yaml`, archiving)
+  await publish(request, selected)
+  await runToSuccess(request, selected)
+  expect(await getJson(request, `${url}/files`)).toMatchObject({
+    files: [{ filename: expect.stringContaining('_c.csv') }],
+    total: 1,
+  })
+})
+
 test('reads show which run took which file @zones.reads @zones.reads.404', async ({ request }) => {
   const { url, name, upload } = await newZone(request)
   const file = await upload('visits.csv')

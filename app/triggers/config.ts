@@ -1,8 +1,8 @@
 // The configuration of a trigger, as clients write it and as events and clocks are matched with it. Pure.
 import type { Static, TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
+import { BadGlob, checkGlob } from '../../lake/pipeline/glob.ts'
 import { BadCron, checkCron } from '../../machines/cron.ts'
-import { BadGlob, checkGlob } from '../../machines/glob.ts'
 import { AppError, invalid } from '../core/errors.ts'
 import { unknownName } from '../core/unknown-fields.ts'
 import { refusalOfValue } from '../core/validation.ts'

@@ -2,7 +2,7 @@
 // The same transaction removes the events.
 import assert from 'node:assert/strict'
 import type { SqlTx } from '../../drizzle/client.ts'
-import { matchesGlob } from '../../machines/glob.ts'
+import { matchesGlob } from '../../lake/pipeline/glob.ts'
 import type { ClientTrace } from '../../proto/trace.ts'
 import type { NewId, RunId, TriggerId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'

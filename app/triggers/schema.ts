@@ -1,5 +1,5 @@
 import { type ObjectOptions, type TProperties, type TSchema, Type as t } from '@sinclair/typebox'
-import { GLOB_LENGTH_MAX } from '../../machines/glob.ts'
+import { GLOB_LENGTH_MAX } from '../../lake/pipeline/glob.ts'
 import { documentedAs } from '../core/documented.ts'
 import {
   Instant,

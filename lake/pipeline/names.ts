@@ -1,4 +1,5 @@
 // Names as written inside `ref()` and `landing_zone()`.
+import { BadGlob, checkGlob } from './glob.ts'
 
 export const LAYERS = ['bronze', 'silver', 'gold'] as const
 export type Layer = (typeof LAYERS)[number]
@@ -47,6 +48,29 @@ export function parseZoneName(text: string): string {
       `${shown(text)} cannot be the name of a landing zone: lowercase letters, digits and hyphens`,
     )
   return text
+}
+
+/**
+ * The files that one call of `landing_zone()` reads: `orders` for all files of the zone, `orders/*.csv` for the files whose
+ * original names match the pattern. Throws `NameError`.
+ */
+export function zoneSelection(name: string, pattern: string | null = null): string {
+  const zone = parseZoneName(name)
+  if (pattern === null) return zone
+  try {
+    checkGlob(pattern)
+  } catch (error) {
+    if (!(error instanceof BadGlob)) throw error
+    throw new NameError(`the pattern ${shown(pattern)} of landing_zone() ${error.message}`)
+  }
+  return `${zone}/${pattern}`
+}
+
+/** The zone and the pattern of a selection. Null: the selection has all files of the zone. */
+export function partsOfSelection(selection: string): { zone: string; pattern: string | null } {
+  const slash = selection.indexOf('/')
+  if (slash === -1) return { zone: selection, pattern: null }
+  return { zone: selection.slice(0, slash), pattern: selection.slice(slash + 1) }
 }
 
 /** The unique spelling of a table, for comparisons and as a map key. */

@@ -18,6 +18,8 @@ export type ReferenceFunction = 'ref' | 'landing_zone'
 export interface Call extends Position {
   function: ReferenceFunction
   argument: string
+  /** The pattern of `landing_zone('...', pattern='...')`. */
+  pattern?: string
   /** The template evaluates the call inside a SQL comment, so the SQL does not read the named table or zone. */
   isCommented?: true
 }
@@ -30,8 +32,9 @@ export interface SqlReferences {
   bare: (Position & { function: ReferenceFunction })[]
 }
 
-/** Matches, at the scanner's position, a function with a literal as its only argument. */
-const CALL = /(ref|landing_zone)\s*\(\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*(?:,\s*)?\)/y
+/** Matches, at the scanner's position, a function with literals as its arguments: a name, and a pattern if any. */
+const CALL =
+  /(ref|landing_zone)\s*\(\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*(?:,\s*pattern\s*=\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*)?(?:,\s*)?\)/y
 const BARE = /(ref|landing_zone)\s*\(/y
 const SPACE = /\s/
 const WORD = /[\p{L}\p{N}_]+/uy
@@ -67,9 +70,9 @@ export function sqlReferences(source: string): SqlReferences {
     at = stop.index + text.length
     if (text === '{{' || text === '{%' || text === '{#') {
       const comment = inside === 'line' || inside === 'block' ? { isCommented: true as const } : {}
-      at = templateTag(source, stop.index, ({ function: name, argument, at: index }) => {
-        if (argument === null) found.dynamic.push({ function: name, ...positionOf(index) })
-        else found.calls.push({ function: name, argument, ...positionOf(index), ...comment })
+      at = templateTag(source, stop.index, ({ at: index, argument, ...call }) => {
+        if (argument === null) found.dynamic.push({ function: call.function, ...positionOf(index) })
+        else found.calls.push({ ...call, argument, ...positionOf(index), ...comment })
       })
     } else if (inside === 'block') {
       blocks += text === '/*' ? 1 : -1
@@ -114,14 +117,19 @@ export function literalsOf(source: string): { start: number; end: number }[] {
 export function pythonReferences(source: string): Call[] {
   const calls: Call[] = []
   const positionOf = lineCounter(source)
-  pythonCode(source, 0, 0, ({ function: name, argument, at }) => {
-    if (argument !== null) calls.push({ function: name, argument, ...positionOf(at) })
+  pythonCode(source, 0, 0, ({ at, argument, ...call }) => {
+    if (argument !== null) calls.push({ ...call, argument, ...positionOf(at) })
   })
   return calls
 }
 
 /** `argument` is null when it is not a literal. */
-type Report = (call: { function: ReferenceFunction; argument: string | null; at: number }) => void
+type Report = (call: {
+  function: ReferenceFunction
+  argument: string | null
+  pattern?: string
+  at: number
+}) => void
 
 /** Reads one `{{ }}`, `{% %}`, `{# #}` or raw block that starts at `start`. Returns the offset after it. */
 function templateTag(source: string, start: number, report: Report): number {
@@ -212,7 +220,13 @@ function word(source: string, at: number, report: Report): number {
   const call = matchFrom(CALL, source, at)
   const other = call ?? matchFrom(BARE, source, at)
   if (other === null || followsDot(source, at)) return at + name[0].length
-  report({ function: functionOf(other), argument: call && (call[2] ?? call[3] ?? ''), at })
+  const pattern = call?.[4] ?? call?.[5]
+  report({
+    function: functionOf(other),
+    argument: call && (call[2] ?? call[3] ?? ''),
+    ...(pattern !== undefined && { pattern }),
+    at,
+  })
   return at + other[0].length
 }
 

@@ -4,7 +4,7 @@
 // `renderTemplate` then inserts the results. Both see the same variables, so they take the same branches.
 import { AuthorError } from './author-error.ts'
 import { MERGE_STRATEGIES, type MergeStrategy } from './config.ts'
-import { shown } from './names.ts'
+import { shown, zoneSelection } from './names.ts'
 import { type Position, type ReferenceFunction, sqlReferences } from './references.ts'
 import { EngineTrap, withEnvironment } from './template-engine.ts'
 import { Misplaced, renderValue, type SqlDialect } from './watermark-sql.ts'
@@ -41,8 +41,8 @@ export interface TemplateVariables {
 export interface TemplateResolver {
   /** A table expression. */
   ref(name: string): string
-  /** A path text for `read_csv_auto('...')`. */
-  landingZone(name: string): string
+  /** A path text for `read_csv_auto('...')`. With a pattern, the path has only the files whose original names match. */
+  landingZone(name: string, pattern: string | null): string
 }
 
 /** The template cannot be rendered. The error has the position, if known. */
@@ -86,15 +86,22 @@ function renderTexts(template: Template, variables: TemplateVariables, resolver:
   let failure: { error: unknown; call: ReferenceFunction; argument: string } | undefined
   // An error inside a callback would trap the module and lose its message. So the first error waits until the module has
   // returned.
-  const call = (name: ReferenceFunction, resolve: (argument: string) => string) => {
+  const call = (
+    name: ReferenceFunction,
+    takes: string,
+    resolve: (argument: string, options: ReadonlyMap<string, unknown>) => string | null,
+  ) => {
     return (...callArguments: unknown[]): string => {
       // The rendering has already failed. A trap stops the remaining work early.
       if (failure !== undefined) throw failure.error
       const argument = typeof callArguments[0] === 'string' ? callArguments[0] : ''
       try {
-        if (callArguments.length !== 1 || typeof callArguments[0] !== 'string')
-          throw new TypeError(`${name}() takes one name in quotes`)
-        return resolve(argument)
+        const [given, named = NO_OPTIONS, ...others] = callArguments
+        // The engine passes named arguments as one map behind the others.
+        const isPlain = typeof given === 'string' && named instanceof Map && others.length === 0
+        const resolved = isPlain ? resolve(argument, named) : null
+        if (resolved === null) throw new TypeError(`${name}() takes ${takes}`)
+        return resolved
       } catch (error) {
         failure ??= { error, call: name, argument }
         return ''
@@ -102,8 +109,12 @@ function renderTexts(template: Template, variables: TemplateVariables, resolver:
     }
   }
   const globals: Record<string, unknown> = {
-    ref: call('ref', (name) => resolver.ref(name)),
-    landing_zone: call('landing_zone', (name) => resolver.landingZone(name)),
+    ref: call('ref', 'one name in quotes', (name, { size }) => (size > 0 ? null : resolver.ref(name))),
+    landing_zone: call('landing_zone', "one name in quotes, and pattern='...' if needed", (name, options) => {
+      const { pattern = null, ...others } = Object.fromEntries(options)
+      if (Object.keys(others).length > 0 || (pattern !== null && typeof pattern !== 'string')) return null
+      return resolver.landingZone(name, pattern)
+    }),
     this: variables.this,
     run_started_at: variables.runStartedAt,
     watermark_value: variables.watermarkValue,
@@ -126,6 +137,8 @@ function renderTexts(template: Template, variables: TemplateVariables, resolver:
   return rendered
 }
 
+const NO_OPTIONS: ReadonlyMap<string, unknown> = new Map()
+
 export interface RequestedNames {
   /** Names passed to `ref()`, as written, without duplicates. */
   refs: string[]
@@ -137,11 +150,16 @@ export interface RequestedNames {
 export function collectTemplate(template: Template, variables: TemplateVariables): RequestedNames {
   const refs = new Set<string>()
   const zones = new Set<string>()
-  const collectInto = (names: Set<string>) => (name: string) => {
-    names.add(name)
-    return name
-  }
-  renderTexts(template, variables, { ref: collectInto(refs), landingZone: collectInto(zones) })
+  renderTexts(template, variables, {
+    ref(name) {
+      refs.add(name)
+      return name
+    },
+    landingZone(name, pattern) {
+      zones.add(name)
+      return pattern === null ? name : zoneSelection(name, pattern)
+    },
+  })
   return { refs: [...refs], zones: [...zones] }
 }
 

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { runnerAt } from '../../app/rpc/clients.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
@@ -312,6 +312,54 @@ describe('landing files', () => {
     const sql = reading('made-up').replace('"made-up"', '"made" ~ "-up"')
     const { facts } = await publish(aTable(), sql)
     expect(facts.landingFileIds).toHaveLength(1)
+  })
+
+  describe('a run reports only the files that it opened', () => {
+    beforeAll(async () => {
+      const zone = await service.zone('mixed')
+      await service.upload(zone, 'mixed', 'a.csv', 'a\n1\n')
+      await service.upload(zone, 'mixed', 'b.csv', 'a\n2\n')
+      await service.upload(zone, 'mixed', 'c.json', '{"a": 3}\n')
+    })
+    const sql = (path: string) => sqlFiles(`select a from read_csv(${path})`, zoneFiles)
+    const set = (path: string) => `{% set path = landing_zone('mixed') | replace('*', '${path}') %}`
+    const python = (source: string) => ({ 'pipeline.py': source })
+    const opening = `import glob
+        path = sorted(glob.glob(landing_zone('mix' + 'ed').replace('*', '*.json')))[0]
+        result = [{'a': len(open(path).read())}]`.replaceAll(/^ {8}/gm, '')
+    const bytes = `import os
+        path = landing_zone('mixed')
+        file = os.open(path.replace('*', [name for name in os.listdir(path[:-1]) if 'json' in name][0]), os.O_RDONLY)
+        result = [{'a': len(os.read(file, 100))}]`.replaceAll(/^ {8}/gm, '')
+    test.each<[string, Record<string, string>, string[]]>([
+      ['a filter', sql(`'{{ landing_zone("mixed") | replace("*", "*.csv") }}'`), ['a.csv', 'b.csv']],
+      ['a variable', sql(`'{{ path }}'`), ['b.csv']],
+      ['a list', sql(`['{{ landing_zone("mixed") | replace("*", "*a.csv") }}']`), ['a.csv']],
+      ['a pattern', sql(`'{{ landing_zone("mixed", pattern="[ab].csv") }}'`), ['a.csv', 'b.csv']],
+      [
+        'a pattern of one file',
+        sql(`'{{ landing_zone("mixed", pattern = '?.csv' | replace('?', 'b')) }}'`),
+        ['b.csv'],
+      ],
+      ['a comment', sqlFiles(`select 1 as a -- {{ landing_zone('mixed') }}`, zoneFiles), []],
+      [
+        'the query of Python',
+        python(`result = sql(f"from read_json('{landing_zone('mixed', pattern='*.json')}')")`),
+        ['c.json'],
+      ],
+      ['open() of Python', python(opening), ['c.json']],
+      ['os.open() of Python', python(bytes), ['c.json']],
+    ])('%s', async (name, given, names) => {
+      const files =
+        name === 'a variable' ? { ...given, 'pipeline.sql': set('*b.csv') + given['pipeline.sql'] } : given
+      const type = 'pipeline.py' in files ? 'python' : 'sql'
+      const submit = await service.attempt(aTable(), files)
+      const { facts } = await runToEnd(runner.client, { ...submit, type })
+      expect(facts).toMatchObject({ status: RunStatus.COMPLETED })
+      const read =
+        await service.sql`select original_name from landing_file where id = any(${facts.landingFileIds}::uuid[]) order by 1`
+      expect(read.map((row) => row.original_name)).toEqual(names)
+    })
   })
 
   test('missing landing files are an error, except after an archived upload', async () => {

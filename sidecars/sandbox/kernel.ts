@@ -1,4 +1,4 @@
-import { dlopen, type Pointer, ptr, read } from 'bun:ffi'
+import { dlopen, type FFIFunction, type Pointer, ptr, read } from 'bun:ffi'
 import assert from 'node:assert'
 import { closeSync, openSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
@@ -283,10 +283,13 @@ export class Kernel {
 
 const pointerTo = (view: NodeJS.TypedArray | Buffer) => BigInt(ptr(view))
 
-function openLibc() {
+const openLibc = () => openLibrary(SYMBOLS)
+
+/** Opens functions of the C library. Throws Unavailable. */
+export function openLibrary<const Symbols extends Record<string, FFIFunction>>(symbols: Symbols) {
   for (const name of ['libc.so.6', 'libc.musl-x86_64.so.1', 'libc.musl-aarch64.so.1', 'libc.so'])
     try {
-      return dlopen(name, SYMBOLS)
+      return dlopen(name, symbols)
     } catch {}
   throw new Unavailable('the C library was not found')
 }

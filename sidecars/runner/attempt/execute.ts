@@ -10,6 +10,7 @@ import { runPython } from '../python/run.ts'
 import { ofDuckdb } from '../write/quality-gate.ts'
 import { type WriteMeans, writeResult } from '../write/table-write.ts'
 import { openInstance, viewOf } from './lake-session.ts'
+import { LandingReads } from './landing-reads.ts'
 import { lacksMemory, NeedsLargerEngine, withinSpill } from './larger-engine.ts'
 import { lookedAt } from './look.ts'
 import { withinOutput } from './output-limit.ts'
@@ -32,11 +33,28 @@ interface Executed {
 
 /** Executes the pipeline and writes its result to files. Throws AuthorError, and the errors of engines. */
 export async function execute(attempt: RenderedAttempt, options: ExecuteOptions): Promise<Executed> {
+  const opened = await openFor(attempt)
+  const reads = new LandingReads(attempt)
+  try {
+    const executed = await executeIn(attempt, opened, reads, options)
+    attempt.context.facts.landingFileIds.push(...reads.ids())
+    return executed
+  } finally {
+    reads.close()
+  }
+}
+
+async function executeIn(
+  attempt: RenderedAttempt,
+  opened: OpenedInstance,
+  reads: LandingReads,
+  options: ExecuteOptions,
+): Promise<Executed> {
   const { context, resources, template, draft, inputs, target } = attempt
   const { log } = context
-  const opened = await openFor(attempt)
   if (resources.python !== null) {
-    const { sql, path: file } = await interpret(attempt, resources.python, opened.number, options)
+    const interpreted = await interpret(attempt, resources.python, { ...opened, ...options, reads })
+    const { sql, path: file } = interpreted
     // The runner wrote this SQL, so its line numbers do not refer to the author's file.
     const change = await write(attempt, sql, { ...opened, ...options }).catch((error: unknown) => {
       throw withLocation(error, { file, source: '', sql: '' })
@@ -84,11 +102,10 @@ export async function openFor(attempt: RenderedAttempt): Promise<OpenedInstance>
 function interpret(
   attempt: RenderedAttempt,
   lease: InterpreterLease,
-  instance: number,
-  { pythonLimits }: ExecuteOptions,
+  { number: instance, pythonLimits, reads }: OpenedInstance & ExecuteOptions & { reads: LandingReads },
 ) {
-  const { context, inputs, target } = attempt
-  const { log, facts, signal } = context
+  const { context, target } = attempt
+  const { log, signal } = context
   return runPython({
     ...attempt,
     lease,
@@ -101,7 +118,7 @@ function interpret(
       warn: (message) => log.write('warn', message),
       drop: log.drop.bind(log),
     },
-    onZone: (zone) => facts.landingFileIds.push(...inputs.landing(zone).map(({ id }) => id)),
+    onZone: (selection) => reads.add(selection),
     signal,
   })
 }

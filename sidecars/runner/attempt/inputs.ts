@@ -3,9 +3,10 @@ import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import {
   NameError,
   parseTableName,
-  parseZoneName,
+  partsOfSelection,
   type TableName,
   tableKey,
+  zoneSelection,
 } from '../../../lake/pipeline/names.ts'
 import {
   renderTemplate,
@@ -20,7 +21,14 @@ import type { RefusedText } from '../author/slips.ts'
 import { counted, sized } from '../author/wording.ts'
 import { limits } from '../limits.ts'
 import { type LakeSession, type TableInput, tableExpression } from './lake-session.ts'
-import { bringLanding, findLanding, type LandingDirectory, type LandingOptions, objectOf } from './landing.ts'
+import {
+  bringLanding,
+  directoryOf,
+  findLanding,
+  type LandingDirectory,
+  type LandingOptions,
+  objectOf,
+} from './landing.ts'
 import { openInputs, withReads } from './table-inputs.ts'
 
 // The tables and landing zones that templates name. SQL names of tables and zones are known before their data is looked up. So
@@ -39,6 +47,7 @@ export interface Draft {
   dialect: Dialect
   sql: string
   tables: TableName[]
+  /** Selections of files (`zoneSelection`). */
   zones: string[]
 }
 
@@ -61,7 +70,7 @@ export class Inputs {
   }
   /** By table key; null: the table does not exist. */
   readonly #tables = new Map<string, TableInput | null>()
-  /** By zone name; null: the zone does not exist. */
+  /** By selection; null: the zone does not exist. */
   readonly #landings = new Map<string, LandingFile[] | null>()
 
   constructor(options: InputsOptions) {
@@ -94,8 +103,8 @@ export class Inputs {
         checkRoom()
         return dialect.table(table)
       },
-      landingZone: (name) => {
-        const zone = parseZoneName(name)
+      landingZone: (name, pattern) => {
+        const zone = zoneSelection(name, pattern)
         zones.add(zone)
         checkRoom()
         return inserted(dialect.zone(zone))
@@ -120,7 +129,7 @@ export class Inputs {
       language: 'sql',
       namespace: this.#options.namespace,
       tables: [...tables, own],
-      zones: new Map(zones.map((zone) => [this.#pathOf(zone), zone])),
+      zones: new Map(zones.map((zone) => [this.#pathOf(zone), partsOfSelection(zone).zone])),
       sql,
       quotedSql: zones.length === 0 ? null : this.draft(template, { inserted: quoteLiteral }).sql,
     }
@@ -138,11 +147,11 @@ export class Inputs {
         if (!this.#tables.get(tableKey(table))) throw new Error(`table ${tableKey(table)} does not exist`)
         return dialect.table(table)
       },
-      landingZone: (name) => {
-        const zone = parseZoneName(name)
+      landingZone: (name, pattern) => {
+        const zone = zoneSelection(name, pattern)
         const files = this.#landings.get(zone)
-        if (!files) throw new Error(`landing zone ${zone} does not exist in ${this.#options.namespace}`)
-        if (files.length === 0) throw new Error(`landing zone ${zone} has no files`)
+        if (!files) throw new Error(`landing zone ${name} does not exist in ${this.#options.namespace}`)
+        if (files.length === 0) throw new Error(noFiles(zone))
         return dialect.zone(zone)
       },
     })
@@ -163,7 +172,7 @@ export class Inputs {
   async openLandings(zones: readonly string[], options: LandingOptions): Promise<void> {
     await Promise.all(
       [...new Set(zones)].map(async (zone) =>
-        this.#landings.set(zone, await bringLanding(zone, join(this.#landing.directory, zone), options)),
+        this.#landings.set(zone, await bringLanding(zone, this.landingDirectory(zone), options)),
       ),
     )
   }
@@ -190,9 +199,24 @@ export class Inputs {
     return withReads([...this.#tables.values()].flatMap((table) => (table && !table.isRemote ? table : [])))
   }
 
-  /** Whether the zone was looked up. */
-  knowsLanding(zone: string): boolean {
-    return this.#landings.has(zone)
+  /** Whether the files were looked up. */
+  knowsLanding(selection: string): boolean {
+    return this.#landings.has(selection)
+  }
+
+  /** Whether any files of the zone were looked up. */
+  readsZone(zone: string): boolean {
+    return this.landings().some((selection) => partsOfSelection(selection).zone === zone)
+  }
+
+  /** The selections that were looked up. */
+  landings(): string[] {
+    return [...this.#landings.keys()]
+  }
+
+  /** The directory that has exactly the selected files. */
+  landingDirectory(selection: string): string {
+    return join(this.#landing.directory, directoryOf(selection))
   }
 
   /** The value of `landing_zone()`; null: the zone was not found. */
@@ -203,7 +227,7 @@ export class Inputs {
   /** Maps the path of every zone that was found to the zone's name. */
   landingPaths(): Map<string, string> {
     const zones = [...this.#landings].flatMap(([zone, files]) => (files === null ? [] : [zone]))
-    return new Map(zones.map((zone) => [this.#pathOf(zone), zone]))
+    return new Map(zones.map((zone) => [this.#pathOf(zone), partsOfSelection(zone).zone]))
   }
 
   landing(zone: string): LandingFile[] {
@@ -218,7 +242,7 @@ export class Inputs {
   }
 
   #pathOf(zone: string): string {
-    return join(this.#landing.name, zone, '*')
+    return join(this.#landing.name, directoryOf(zone), '*')
   }
 
   #render(template: Template, dialect: Dialect, resolver: TemplateResolver): string {
@@ -257,7 +281,11 @@ export function renderPlain(
     const name = single ?? double
     try {
       const value =
-        name === undefined ? variables.this : call === 'ref' ? resolver.ref(name) : resolver.landingZone(name)
+        name === undefined
+          ? variables.this
+          : call === 'ref'
+            ? resolver.ref(name)
+            : resolver.landingZone(name, null)
       rendered += before + value
     } catch {
       return null
@@ -276,7 +304,19 @@ export function readsTable({ name, rowCount, files, view, isRemote }: TableInput
 }
 
 /** The log line about the files of a landing zone that the pipeline reads. */
-export function readsZone(zone: string, files: readonly LandingFile[]): string {
+export function readsZone(selection: string, files: readonly LandingFile[]): string {
+  const { zone, pattern } = partsOfSelection(selection)
   const bytes = files.reduce((sum, file) => sum + Number(objectOf(file).sizeBytes), 0)
-  return `reads landing zone ${zone}: ${counted(files.length, 'file')}, ${sized(bytes)}`
+  const found = `${counted(files.length, 'file')}, ${sized(bytes)}`
+  return pattern === null
+    ? `reads landing zone ${zone}: ${found}`
+    : `reads landing zone ${zone}, files that match ${pattern}: ${found}`
+}
+
+/** The reason why no file can be read. */
+export function noFiles(selection: string): string {
+  const { zone, pattern } = partsOfSelection(selection)
+  return pattern === null
+    ? `landing zone ${zone} has no files`
+    : `landing zone ${zone} has no files that match ${pattern}`
 }

@@ -1,7 +1,10 @@
 import assert from 'node:assert'
+import { createHash } from 'node:crypto'
 import { copyFile, link, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromJsonString } from '@bufbuild/protobuf'
+import { matchesGlob } from '../../../lake/pipeline/glob.ts'
+import { partsOfSelection } from '../../../lake/pipeline/names.ts'
 import {
   type FileVersion,
   type LakeAccess,
@@ -48,13 +51,22 @@ export function landingOfPython(inputs: string): LandingDirectory {
 
 const LANDING = 'landing'
 
-/** Fetches the files of a zone into a new directory and returns their descriptions. Null: the zone does not exist. */
+/** The name of the directory that has the selected files. Equal in every run, and free of characters of the pattern. */
+export function directoryOf(selection: string): string {
+  const { zone, pattern } = partsOfSelection(selection)
+  if (pattern === null) return zone
+  return `${zone}.${createHash('sha256').update(pattern).digest('hex').slice(0, PATTERN_DIGITS)}`
+}
+
+const PATTERN_DIGITS = 16
+
+/** Fetches the selected files into a new directory and returns their descriptions. Null: the zone does not exist. */
 export async function bringLanding(
-  zone: string,
+  selection: string,
   directory: string,
   options: LandingOptions,
 ): Promise<LandingFile[] | null> {
-  const files = await findLanding(zone, options)
+  const files = await findLanding(selection, options)
   if (files === null) return null
   await mkdir(directory, { recursive: true })
   for (let from = 0; from < files.length; from += DOWNLOADS_AT_ONCE)
@@ -66,12 +78,18 @@ export async function bringLanding(
   return files
 }
 
-/** The files of a zone, for an engine that reads them itself. Null: the zone does not exist. */
-export async function findLanding(zone: string, options: LandingOptions): Promise<LandingFile[] | null> {
+/** The selected files, for an engine that reads them itself. Null: the zone does not exist. */
+export async function findLanding(selection: string, options: LandingOptions): Promise<LandingFile[] | null> {
   const { frozen, namespace } = options
+  const { zone, pattern } = partsOfSelection(selection)
   const known = frozen.find((input) => input.namespace === namespace && input.zone === zone)
-  return (known ?? (await freeze(zone, options)))?.files ?? null
+  const files = (known ?? (await freeze(zone, options)))?.files ?? null
+  if (files === null || pattern === null) return files
+  return files.filter(({ filename }) => matchesGlob(pattern, filename.replace(UPLOAD_TIME, '')))
 }
+
+/** The beginning of a stored name, before the original name. Samples have none. */
+const UPLOAD_TIME = /^\d{8}_\d{6}_/
 
 const DOWNLOADS_AT_ONCE = 8
 
@@ -128,7 +146,7 @@ export function objectOf({ id, object }: LandingFile): FileVersion {
 const NAME_BYTES_MAX = 255
 
 /** Uses the uploaded name, so that queries that show it make sense. A name that is invalid here is replaced by the id. */
-function localName({ id, filename }: Pick<LandingFile, 'id' | 'filename'>): string {
+export function localName({ id, filename }: Pick<LandingFile, 'id' | 'filename'>): string {
   const isPlain =
     filename !== '' && !/^\.|[/\\\p{Cc}]/u.test(filename) && Buffer.byteLength(filename) <= NAME_BYTES_MAX
   return isPlain ? filename : id

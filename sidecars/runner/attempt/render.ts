@@ -13,7 +13,7 @@ import { type DraftedTest, draftsOf, draftTests } from '../write/quality-gate.ts
 import { variablesOf } from '../write/watermark.ts'
 import type { AttemptResources } from './attempt-resources.ts'
 import type { ExecutionContext } from './attempts.ts'
-import { type Draft, Inputs, readsTable, readsZone } from './inputs.ts'
+import { type Draft, Inputs, noFiles, readsTable, readsZone } from './inputs.ts'
 import type { TableInput } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
@@ -141,7 +141,7 @@ function configure(
 /** Opens the tables and landing zones that the pipeline and its tests name, concurrently. */
 async function open(attempt: RenderedAttempt): Promise<void> {
   const { context, resources, target, inputs, draft, tests, landing } = attempt
-  const { request, facts, log } = context
+  const { request, log } = context
   const { name, table, rules } = target
   const all = [draft, ...draftsOf(tests)]
   const [local, remote] = (['duckdb', 'spark'] as const).map((engine) =>
@@ -165,14 +165,10 @@ async function open(attempt: RenderedAttempt): Promise<void> {
   for (const zone of draft.zones) {
     const files = inputs.landing(zone)
     log.write('info', readsZone(zone, files))
-    facts.landingFileIds.push(...files.map(({ id }) => id))
   }
   const empty = emptyZoneOf(draft, inputs)
   if (empty !== undefined && request.emptyLandingIsSuccess)
-    log.write(
-      'info',
-      `landing zone ${empty} has no files: an earlier run has archived them, nothing is changed`,
-    )
+    log.write('info', `${noFiles(empty)}: an earlier run has archived them, nothing is changed`)
 }
 
 const tablesOf = (drafts: readonly Draft[]) => drafts.flatMap(({ tables }) => tables)

@@ -45,6 +45,8 @@ export async function performSpark(attempt: RenderedAttempt, expected?: readonly
   log.write('info', `${counted(rows, 'row')} in ${counted(files, 'file')} in ${since(started)}`)
   if (attempt.tests.length > 0) inputs.setTable(await resources.lake.open(target.name, written.metadata))
   const tests = await span('test', {}, () => judge(attempt, null, null))
+  // The engine reads the files itself and does not report them.
+  facts.landingFileIds.push(...draft.zones.flatMap((zone) => inputs.landing(zone).map(({ id }) => id)))
   facts.rowsWritten = rows
   facts.testedCommit = written.commit
   facts.tests = tests

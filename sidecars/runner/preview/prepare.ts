@@ -1,6 +1,6 @@
 import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import type { PipelineConfig } from '../../../lake/pipeline/config.ts'
-import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import { partsOfSelection, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
 import type { PreviewPipelineRequest } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import type { AttemptResources } from '../attempt/attempt-resources.ts'
@@ -71,7 +71,7 @@ export async function prepare(
     file: template.file,
     characters: (sql ?? template.source).length,
     tables: draft.tables.map(tableKey),
-    landing_zones: draft.zones,
+    landing_zones: [...new Set(draft.zones.map((selection) => partsOfSelection(selection).zone))],
   })
   return {
     request,

@@ -9,7 +9,7 @@ import {
   problemText,
   type TextFile,
 } from '../../../lake/pipeline/config.ts'
-import { LAYERS, type TableName } from '../../../lake/pipeline/names.ts'
+import { LAYERS, partsOfSelection, type TableName } from '../../../lake/pipeline/names.ts'
 import type {
   PreviewPhaseSchema,
   PreviewPipelineRequest,
@@ -94,10 +94,11 @@ export class PreviewReport {
     for (const zone of zones) this.readsZone(inputs, zone)
   }
 
-  readsZone(inputs: Inputs, zone: string): void {
+  readsZone(inputs: Inputs, selection: string): void {
     const { namespace, samples } = this.#request
-    const files = inputs.landing(zone)
-    this.log('info', readsZone(zone, files))
+    const { zone } = partsOfSelection(selection)
+    const files = inputs.landing(selection)
+    this.log('info', readsZone(selection, files))
     const isGiven = samples.some((sample) => sample.zone === zone)
     const folder = `${namespace}/landing/${zone}/_samples/`
     if (!isGiven && files.some((file) => objectOf(file).path.startsWith(folder)))
@@ -114,7 +115,7 @@ export class PreviewReport {
 
   /** Warns about samples for zones that the source does not read. */
   unread(inputs: Inputs): void {
-    for (const { zone } of this.#request.samples.filter((sample) => !inputs.knowsLanding(sample.zone)))
+    for (const { zone } of this.#request.samples.filter((sample) => !inputs.readsZone(sample.zone)))
       this.warn(`sample_files: the source does not read landing zone ${zone}`)
   }
 

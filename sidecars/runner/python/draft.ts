@@ -1,9 +1,9 @@
 import {
   NameError,
   parseTableName,
-  parseZoneName,
   type TableName,
   tableKey,
+  zoneSelection,
 } from '../../../lake/pipeline/names.ts'
 import { pythonReferences } from '../../../lake/pipeline/references.ts'
 import type { Template } from '../../../lake/pipeline/template.ts'
@@ -16,9 +16,9 @@ const PYTHON: Dialect = { engine: 'duckdb', table: tableKey, zone: (zone) => zon
 export function pythonDraft(template: Template, namespace: string): Draft {
   const tables = new Map<string, TableName>()
   const zones = new Set<string>()
-  for (const { function: called, argument } of pythonReferences(template.source))
+  for (const { function: called, argument, pattern } of pythonReferences(template.source))
     try {
-      if (called === 'landing_zone') zones.add(parseZoneName(argument))
+      if (called === 'landing_zone') zones.add(zoneSelection(argument, pattern))
       else {
         const table = parseTableName(argument, namespace)
         tables.set(tableKey(table), table)

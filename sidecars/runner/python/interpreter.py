@@ -355,14 +355,15 @@ class Execution:
         variables = self.job["variables"]
         call = self.channel.call
 
-        def named(method):
-            def ask(name):
-                if not isinstance(name, str):
-                    raise PipelineError(method + "() takes one name in quotes")
-                return call(method, name=name)
+        def ref(name):
+            if not isinstance(name, str):
+                raise PipelineError("ref() takes one name in quotes")
+            return call("ref", name=name)
 
-            ask.__name__ = method
-            return ask
+        def landing_zone(name, *, pattern=None):
+            if not isinstance(name, str) or not isinstance(pattern, (str, type(None))):
+                raise PipelineError("landing_zone() takes one name in quotes, and pattern='...' if needed")
+            return call("landing_zone", name=name, pattern=pattern)
 
         def sql(text, params=None):
             if not isinstance(text, str):
@@ -374,8 +375,8 @@ class Execution:
             "__name__": "__main__",
             "__file__": SOURCE,
             "__builtins__": builtins,
-            "ref": named("ref"),
-            "landing_zone": named("landing_zone"),
+            "ref": ref,
+            "landing_zone": landing_zone,
             "sql": sql,
             "duckdb_conn": Connection(sql),
             "log": PublicLog(self.log),

@@ -50,7 +50,12 @@ export type Parameters = Static<typeof Parameters>
 const call = { call: Type.Integer({ minimum: 1 }) }
 const Call = Type.Union([
   Type.Object({ ...call, method: Type.Literal('ref'), name: Type.String() }),
-  Type.Object({ ...call, method: Type.Literal('landing_zone'), name: Type.String() }),
+  Type.Object({
+    ...call,
+    method: Type.Literal('landing_zone'),
+    name: Type.String(),
+    pattern: Type.Union([Type.String(), Type.Null()]),
+  }),
   Type.Object({ ...call, method: Type.Literal('relate'), sql: Type.String(), params: Parameters }),
   Type.Object({
     ...call,

@@ -7,16 +7,16 @@ import { MERGE_STRATEGIES, type PipelineConfig } from '../../../lake/pipeline/co
 import {
   NameError,
   parseTableName,
-  parseZoneName,
   type TableName,
   tableKey,
+  zoneSelection,
 } from '../../../lake/pipeline/names.ts'
 import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { changesUser } from '../../sandbox/ladder.ts'
 import type { Level } from '../attempt/attempt-log.ts'
 import type { AttemptResources } from '../attempt/attempt-resources.ts'
-import type { Inputs } from '../attempt/inputs.ts'
+import { type Inputs, noFiles } from '../attempt/inputs.ts'
 import { type TableInput, tableExpression } from '../attempt/lake-session.ts'
 import type { LandingOptions } from '../attempt/landing.ts'
 import { lookedAt } from '../attempt/look.ts'
@@ -64,8 +64,8 @@ export interface PythonRun {
     /** Counts lines that the interpreter left out. */
     drop(lines: number): void
   }
-  /** Called for each landing zone that the source does not name in quotes. */
-  onZone(zone: string): void
+  /** Called for each selection of landing files that the source does not name in quotes, before the source gets its path. */
+  onZone(selection: string): void
   signal: AbortSignal
 }
 
@@ -214,7 +214,7 @@ class PythonService {
       case 'ref':
         return this.#ref(call.name)
       case 'landing_zone':
-        return this.#landingZone(call.name)
+        return this.#landingZone(call)
       case 'relate':
         return this.#relate(call)
       case 'fetch':
@@ -263,17 +263,17 @@ class PythonService {
     this.#computedTables.set(key, name)
   }
 
-  async #landingZone(text: string): Promise<string> {
+  async #landingZone({ name, pattern }: Call & { method: 'landing_zone' }): Promise<string> {
     const { inputs, own, landing, lease } = this.#run
-    const zone = parseZoneName(text)
+    const zone = zoneSelection(name, pattern)
     if (!inputs.knowsLanding(zone)) {
       await inputs.openLandings([zone], landing)
-      this.#run.onZone(zone)
+      if (inputs.landingPath(zone) !== null) this.#run.onZone(zone)
       if (changesUser(lease.sandbox.step)) await openToAll(lease.directories.inputs)
     }
     const path = inputs.landingPath(zone)
-    if (path === null) throw new Missing(`landing zone ${zone} does not exist in ${own.namespace}`)
-    if (inputs.landing(zone).length === 0) throw new Missing(`landing zone ${zone} has no files`)
+    if (path === null) throw new Missing(`landing zone ${name} does not exist in ${own.namespace}`)
+    if (inputs.landing(zone).length === 0) throw new Missing(noFiles(zone))
     return path
   }
 
