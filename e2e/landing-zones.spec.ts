@@ -15,7 +15,7 @@ import {
   uuid,
   writeFile,
 } from './resources.ts'
-import { runToSuccess } from './runs.ts'
+import { runToEnd, runToSuccess } from './runs.ts'
 
 const path = '/api/v1/landing-zones'
 const nobody = `${path}/default/nobody-here`
@@ -226,6 +226,37 @@ test('a success archives only the files that it opened @zones.archive-read', asy
     files: [{ filename: expect.stringContaining('_c.csv') }],
     total: 1,
   })
+})
+
+test('a landing file can be downloaded @zones.content @zones.content.404', async ({ request }) => {
+  const { url, upload } = await newZone(request)
+  const file = await upload("it's <b>.html", '<script>1</script>')
+  const response = await request.get(`${url}/files/${file.id}/content`)
+  expect(await response.text()).toBe('<script>1</script>')
+  expect(response.headers()).toMatchObject({
+    'content-type': 'application/octet-stream',
+    'content-disposition': "attachment; filename*=UTF-8''it%27s%20%3Cb%3E.html",
+    'x-content-type-options': 'nosniff',
+  })
+  await expectError(await request.get(`${url}/files/${noFile}/content`), 404)
+})
+
+test('a file that is read as another table fails the run @zones.foreign', async ({ request }) => {
+  const { name, upload } = await newZone(request)
+  await upload('good.csv', 'id,name,age\n1,Ann,30\n')
+  const pipeline = await pipelineWith(request, `select * from read_csv('{{ landing_zone("${name}") }}')`)
+  await writeFile(
+    request,
+    `${pipeline.prefix}config.yaml`,
+    'merge_strategy: append_only\narchive_landing_zones: true\n',
+  )
+  await publish(request, pipeline)
+  await runToSuccess(request, pipeline)
+  await upload('headless.csv', 'x;y;z\n2;Bob;31\n')
+  const { error } = await runToEnd(request, pipeline)
+  expect(error).toMatch(
+    /no column of table .* got a value: the table has "id", "name", "age", the result from .*headless.csv has "x", "y", "z"/,
+  )
 })
 
 test('reads show which run took which file @zones.reads @zones.reads.404', async ({ request }) => {

@@ -398,6 +398,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   [`GET ${Z}/files`]: zone('read'),
   [`POST ${Z}/files`]: zone('write'),
   [`GET ${Z}/files/:id`]: zone('read'),
+  [`GET ${Z}/files/:id/content`]: zone('read'),
   [`DELETE ${Z}/files/:id`]: zone('write'),
   [`GET ${Z}/samples`]: zone('read'),
   [`POST ${Z}/samples`]: zone('write'),

@@ -172,6 +172,20 @@ const landingFileRoutes = (zones: LandingZoneService) =>
         description: 'Returns the metadata of the file. `GET /files/{path}` returns its content.',
       },
     })
+    .get(
+      '/:ns/:name/files/:id/content',
+      async ({ params }) => attachment(await zones.content(refOf(params), params.id)),
+      {
+        params: ZoneFilePath,
+        response: { 200: t.String({ format: 'binary' }), 404: ErrorBody },
+        detail: {
+          operationId: 'downloadLandingFile',
+          summary: 'Download a file of a zone',
+          description:
+            'Returns the bytes of the file as an attachment with its original name. An archived file can be downloaded too.',
+        },
+      },
+    )
     .delete(
       '/:ns/:name/files/:id',
       async ({ params, status }) => {
@@ -188,6 +202,16 @@ const landingFileRoutes = (zones: LandingZoneService) =>
         },
       },
     )
+
+/** A browser saves the bytes and never shows them. The declared response is text; the framework forwards a Response unchanged. */
+const attachment = ({ originalName, size, body }: Awaited<ReturnType<LandingZoneService['content']>>) =>
+  new Response(body, {
+    headers: {
+      'content-type': 'application/octet-stream',
+      'content-length': String(size),
+      'content-disposition': `attachment; filename*=UTF-8''${encodeURIComponent(originalName).replaceAll(/['()*]/g, (c) => `%${c.charCodeAt(0).toString(16)}`)}`,
+    },
+  }) as unknown as string
 
 const sampleAndLifecycleRoutes = (zones: LandingZoneService) =>
   new Elysia({ prefix: '/landing-zones', tags: ['landing zones'] })

@@ -135,6 +135,14 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
 
     file: async (ref: ZoneRef, id: string) => landingFileOf(await existingFile(ref, id)),
 
+    /** The original name and the content of a file, also of an archived one. */
+    async content(ref: ZoneRef, id: string) {
+      const { originalName, path, versionId } = await existingFile(ref, id)
+      const object = await objects.get(path, versionId)
+      if (object === null) throw notFound(`file ${id}`)
+      return { originalName, size: object.size, body: object.body }
+    },
+
     /** Removes the object before its row. A listed file can be deleted again; an object without a row cannot. */
     async removeFile(ref: ZoneRef, id: string) {
       const file = await existingFile(ref, id)

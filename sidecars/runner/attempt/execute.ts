@@ -124,7 +124,7 @@ function interpret(
 }
 
 async function write(
-  { context, resources, target }: RenderedAttempt,
+  { context, resources, target, inputs }: RenderedAttempt,
   sql: string,
   {
     number: instance,
@@ -139,9 +139,10 @@ async function write(
   const started = performance.now()
   const own = join(directory, 'written')
   const warn = (message: string) => log.write('warn', message)
+  const files = inputs.landings().flatMap((zone) => inputs.landing(zone).map(({ filename }) => filename))
   const work = (within: AbortSignal) =>
     writeResult(
-      { sql, name, table, rules, at, root: lake.root },
+      { sql, name, table, rules, at, root: lake.root, files },
       { engine, instance, directory, own, lake, warn, onColumns },
       within,
     )

@@ -6,6 +6,7 @@ import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/
 import { type Column, columnsOf } from '../../../lake/iceberg/format/types.ts'
 import { pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
 import { IncompatibleColumn, misfitIn, misfitText } from '../../../lake/iceberg/write/fit.ts'
+import { foreignResult } from '../../../lake/iceberg/write/foreign-result.ts'
 import { newTable } from '../../../lake/iceberg/write/new-table.ts'
 import { copyResultFrom } from '../../../lake/iceberg/write/stats.ts'
 import {
@@ -14,6 +15,7 @@ import {
   type ResultWrite,
   storedParts,
   type TableChange,
+  UnsupportedWrite,
   type WriteRules,
   writeByStrategy,
 } from '../../../lake/iceberg/write/strategy.ts'
@@ -39,6 +41,8 @@ export interface Write {
   /** Null: the table does not exist yet. */
   table: TableMetadata | null
   rules: WriteRules
+  /** Names of the landing files that the SQL may read. */
+  files?: readonly string[]
   /** ISO 8601 time at which new versions of rows begin. */
   at: string
   /** The start of the table's locations, if the table is new. */
@@ -65,7 +69,7 @@ export interface WriteMeans {
  * IncompatibleColumn, UnsupportedWrite, UnsupportedPartition, UnsupportedTable.
  */
 export async function writeResult(
-  { sql, name, table, rules, at, root }: Write,
+  { sql, name, table, rules, at, root, files = [] }: Write,
   { engine, instance, directory, own, lake, warn, onColumns }: WriteMeans,
   signal: AbortSignal,
 ): Promise<TableChange> {
@@ -75,7 +79,8 @@ export async function writeResult(
     : { result: RESULT, columns: defined }
   onColumns?.(columns)
   mkdirSync(own)
-  return writeByStrategy({
+  const foreign = foreignResult({ name, table, rules, columns, files })
+  const change = await writeByStrategy({
     rules,
     result,
     columns,
@@ -91,8 +96,11 @@ export async function writeResult(
       return { engine: writeEngine(engine, other, signal), files: locals }
     },
   }).catch((error: unknown) => {
-    throw asMisfit(error)
+    // A strategy that misses its key names only the columns of the result.
+    throw error instanceof UnsupportedWrite && foreign !== null ? foreign : asMisfit(error)
   })
+  if (foreign !== null && change.rowsWritten > 0) throw foreign
+  return change
 }
 
 /** Metadata of a new table, for a table that does not exist yet. */
