@@ -186,6 +186,10 @@ const ROUTES: Record<string, MatrixRequest> = {
     expected: thing('read'),
     path: (things) => `${inZone('/files').path(things)}/${things.fileId}`,
   },
+  [`GET ${Z}/files/{id}/content`]: {
+    expected: thing('read'),
+    path: (things) => `${inZone('/files').path(things)}/${things.fileId}/content`,
+  },
   [`GET ${Z}/samples`]: { expected: thing('read'), ...inZone('/samples') },
   [`POST ${Z}/samples`]: { expected: thing('write'), ...inZone('/samples'), body: form },
   [`GET ${Z}/reads`]: { expected: thing('read'), ...inZone('/reads') },
