@@ -243,6 +243,7 @@ test('landing zones answer as specified', async ({ request }) => {
   const one = { ...here, id: String(stored.id) }
   expect(await ok(request, `GET ${ZONE}/files`, 200, { at: here, list: 'files' })).toEqual(stored)
   expect(await ok(request, `GET ${ZONE}/files/{id}`, 200, { at: one })).toEqual(stored)
+  await ok(request, `GET ${ZONE}/files/{id}/content`, 200, { at: one })
   await ok(request, `GET ${ZONE}/schema`, 200, {
     at: here,
     has: 'columns rows source files total_files function detected_schema expected differences',
