@@ -9,6 +9,7 @@ const Description = t.String({
 })
 
 const Review = literals(REVIEWS, {
+  title: 'ProtectionReview',
   description:
     'Whether changes of tables on main need a decision: of nobody, of any person, or of a person who did not make the change. The stricter of this rule and the one of a pipeline holds.',
 })
@@ -19,7 +20,10 @@ const Protection = t.Object(
     proposed: t.Optional(
       t.Object(
         { review: Review, by: t.String() },
-        { description: 'A lower rule that one administrator wants. It holds when another one sends it too.' },
+        {
+          title: 'ProposedProtection',
+          description: 'A lower rule that one administrator wants. It holds when another one sends it too.',
+        },
       ),
     ),
   },
