@@ -79,7 +79,7 @@ class SluiceClient extends BaseHTTPClient {
   }
 
   private Object received(Object answer) {
-    if (answer instanceof LoadTableResponse table) KitFiles.moveTo(table.tableMetadata().location());
+    if (answer instanceof LoadTableResponse table) KitFiles.moveTo(table.tableMetadata().location(), table.config());
     if (answer instanceof ListTablesResponse list)
       return ListTablesResponse.builder()
           .addAll(list.identifiers().stream().map(names::kitTable).toList())
