@@ -1,6 +1,10 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { testDirectory } from '../../tools/test/directory.ts'
+import { engineSandboxOf } from '../sandbox/engine-sandbox.ts'
+import { EngineProcess } from './engine-process.ts'
 
 setDefaultTimeout(60_000)
 
@@ -19,4 +23,21 @@ test.each([
   })
   const [output, code] = await Promise.all([new Response(service.stdout).text(), service.exited])
   expect([output.trim().split('\n').at(-1), code]).toEqual([how, 0])
+})
+
+test('an engine that does not start in time counts as crashed', async () => {
+  writeFileSync(join(directory, 'attack'), 'silence')
+  const engine = new EngineProcess<{ kind: 'none' }, { none: null }, never>({
+    entry: new URL('./hostile-engine.child.ts', import.meta.url),
+    directory,
+    niceness: 0,
+    sandbox: engineSandboxOf('none', { readable: [], writable: [] }),
+    residentBytesMax: () => Number.MAX_SAFE_INTEGER,
+    startMs: 50,
+    isFromEngine: (_): _ is never => false,
+    isAnswerOf: () => false,
+    errorOf: () => new Error('none'),
+  })
+  const failure = await engine.ready.catch((error: unknown) => error)
+  expect(failure).toMatchObject({ why: 'not started within 0.05 s', end: 'crashed' })
 })
