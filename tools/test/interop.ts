@@ -73,8 +73,12 @@ async function required<T>(title: string, find: () => Promise<T>): Promise<T | u
   return found
 }
 
-const command = (name: string, debianPackage: string) =>
-  required(debianPackage, async () => Bun.which(name) ?? installed(debianPackage, () => Bun.which(name)))
+function command(name: string, debianPackage: string) {
+  return required(
+    debianPackage,
+    async () => Bun.which(name) ?? installed(debianPackage, () => Bun.which(name)),
+  )
+}
 
 async function judgeOnS3(): Promise<void> {
   tally.heading('Object store on S3 (bun test)')
