@@ -56,22 +56,25 @@ function wake(pid: number) {
   process.kill(pid, 'SIGCONT')
 }
 
+/** The supervisor pauses with the API, as on a paused machine: alone, it would replace an API that is silent for 10 s. */
+const pausedTogether = () => Promise.all(['supervisor', 'api'].map((name) => tree.pidOf(name)))
+
 test('a leader paused between two transactions writes nothing after it wakes @schedules.catch-up', async () => {
-  const api = await tree.pidOf('api')
+  const service = await pausedTogether()
   const rival = await start('e2e/faults/rival.ts', await databaseUrl(), 'rival')
   const old = await writer('old', 'steadily')
   await until(firings, (count) => count > 0)
   await writer('young', 'steadily')
 
   const since = performance.now()
-  for (const pid of [api, old.pid]) pause(pid)
+  for (const pid of [...service, old.pid]) pause(pid)
   await makeDue()
   await expectTakeover(since, { scheduler: 'rival', firing: 'young' })
   await until(runs, (rows) => rows.length === SCHEDULES)
   const before = await firings('old')
   await sleepUntil(since + PAUSE_MS)
 
-  for (const pid of [api, old.pid]) wake(pid)
+  for (const pid of [...service, old.pid]) wake(pid)
   await until(async () => tree.log().includes('leadership of the scheduler lost'), Boolean)
   await old.heard('follows')
   const firedByYoung = await firings('young')
@@ -86,6 +89,7 @@ test('a leader paused between two transactions writes nothing after it wakes @sc
 
 test('a leader paused inside a transaction writes nothing after it wakes', async () => {
   const api = await tree.pidOf('api')
+  const service = await pausedTogether()
   const old = await writer('old', 'slowly')
   await old.heard('inside')
   const before = await firings()
@@ -111,14 +115,14 @@ test('a leader paused inside a transaction writes nothing after it wakes', async
     (rows) => rows.length === 1,
   )
   const since = performance.now()
-  for (const pid of [api, old.pid]) pause(pid)
+  for (const pid of [...service, old.pid]) pause(pid)
   await lock.release()
   await expectTakeover(since, { scheduler: 'rival', firing: 'young' })
   await until(runs, (rows) => rows.length === SCHEDULES)
   await sleepUntil(since + PAUSE_MS)
 
   old.child.stdin?.write('go on\n')
-  for (const pid of [api, old.pid]) wake(pid)
+  for (const pid of [...service, old.pid]) wake(pid)
   await until(async () => tree.log().split('leadership of the scheduler lost').length > 2, Boolean)
   await old.heard('failed')
   const firedByYoung = await firings('young')

@@ -41,7 +41,7 @@ export interface Tree {
   run(id: string): Promise<Run>
   /** Waits for the end of the run and returns the run. */
   ended(id: string, timeoutMs?: number): Promise<Run>
-  /** The pid of a part, as recorded by the supervisor. */
+  /** The pid of a part or of the supervisor, as recorded by the supervisor. */
   pidOf(name: string): Promise<number>
   databaseUrl(): Promise<string>
   /** A connection for the test; it ends when Postgres is killed. */
@@ -50,10 +50,16 @@ export interface Tree {
   stop(): Promise<void>
 }
 
+interface Registry {
+  supervisor_pid: number
+  database_url: string
+  processes: ProcessRecord[]
+}
+
 /** Starts `npm start` on a free port with an empty data directory and waits until it is ready. */
 export async function startTree(env: Record<string, string> = {}): Promise<Tree> {
   const { url, dataDir, log, stop } = await startOwnService(env)
-  const registry = async (): Promise<{ database_url: string; processes: ProcessRecord[] }> =>
+  const registry = async (): Promise<Registry> =>
     JSON.parse(await readFile(join(dataDir, 'run', 'processes.json'), 'utf8'))
 
   async function call<Answer>(
@@ -99,7 +105,8 @@ export async function startTree(env: Record<string, string> = {}): Promise<Tree>
       return (await must<{ run_id: string }>([202], 'POST', '/runs', data)).run_id
     },
     async pidOf(name) {
-      const pid = (await registry()).processes.find((part) => part.name === name)?.pid
+      const { supervisor_pid, processes } = await registry()
+      const pid = name === 'supervisor' ? supervisor_pid : processes.find((part) => part.name === name)?.pid
       if (!pid) throw new Error(`${name} is not running`)
       return pid
     },
