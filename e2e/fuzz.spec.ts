@@ -131,8 +131,9 @@ function problemOf({ operation, fault }: Sent, { status, type, text }: Answer): 
   return null
 }
 
-/** True if the message names a parameter or the path. Both may be wrong too, and are checked before the body. */
+/** True if the message is about a parameter or the path. Both may be wrong too, and are checked before the body. */
 const isOfParameter = ({ parameters }: Operation, message: string) =>
+  message.startsWith('unknown query parameter') ||
   ['path', ...parameters.map(({ name }) => name)].some((name) =>
     message.toLowerCase().startsWith(`${name}: `),
   )

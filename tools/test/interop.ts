@@ -89,7 +89,7 @@ async function judgeOnS3(): Promise<void> {
     await runBunTest(tally, ['./app/objects/s3.interop.ts', './app/objects/s3-faults.interop.ts'], s3.env)
     const env = { ...s3.env, DATABASE_URL: database.url }
     const title = `End-to-end tests on S3 and PostgreSQL ${database.version}`
-    await runEndToEnd(tally, { title, files: ON_S3, env, browser: 'no' })
+    await runEndToEnd(tally, { title, files: ON_S3, env })
   } finally {
     await s3?.stop()
     await database?.stop()
@@ -107,7 +107,7 @@ async function judgePython(): Promise<void> {
     tally.heading('Native gRPC with a client in Python (bun test)')
     await runBunTest(tally, ['./sidecars/rpc/grpc.interop.ts'], { TEST_PYTHON_BIN: python })
     const pages = { title: 'Python pipelines end to end', files: ['python.spec.ts'] }
-    await runEndToEnd(tally, { ...pages, python: 'required', browser: 'no' })
+    await runEndToEnd(tally, { ...pages, python: 'required' })
   }
   tally.heading('Sandboxes of engine processes, with a trace of their system calls (bun test)')
   await runBunTest(tally, ['./sidecars/sandbox'], { REQUIRE_SANDBOXES: '1' })
@@ -117,5 +117,5 @@ async function judgePages(): Promise<void> {
   await judgeAlertRules(tally)
   tally.heading('Browser')
   await required('a Chromium', async () => findChromium() ?? installed('chromium', findChromium))
-  await runEndToEnd(tally, { title: 'Pages in a browser', browser: 'only' })
+  await runEndToEnd(tally, { title: 'Pages in a browser', browser: true })
 }

@@ -28,7 +28,6 @@ await inScratch(async () => {
         title: 'End-to-end tests with the API on Node',
         env: { API_RUNTIME: 'node' },
         tag: TAG,
-        browser: 'no',
       })
     if (isRequested('deno')) {
       let path: string | undefined
@@ -42,7 +41,6 @@ await inScratch(async () => {
           title: 'End-to-end tests with the API on Deno',
           env: { API_RUNTIME: 'deno', PATH: path },
           tag: TAG,
-          browser: 'no',
         })
     }
   } finally {

@@ -1,13 +1,14 @@
 /**
- * `npm run ci`: `npm test`, then the suites that the change since the last green run can affect, and a quarter of the others.
- * `-- --full` runs every suite, `-- --list` prints the choice. `-- --green` records HEAD as green, for the next choice.
+ * `npm run ci`: `npm test`, then the suites that a change since their last green run can affect, and a quarter of the others.
+ * `-- --full` runs every suite, `-- --only <names>` the named ones without `npm test`, `-- --list` prints the choice. Each green
+ * suite of a committed tree is recorded in `.ci/green.json`.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { eachLine } from '../../../sidecars/supervisor/lines.ts'
-import { type Choice, choose, type Green } from './select.ts'
+import { type Choice, choose, type Since } from './select.ts'
 import { SUITES } from './suites.ts'
 
 const root = join(import.meta.dirname, '..', '..', '..')
@@ -22,27 +23,38 @@ const { values } = parseArgs({
   options: {
     full: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false },
-    green: { type: 'boolean', default: false },
+    only: { type: 'string' },
   },
 })
 
 const git = (...args: string[]) =>
   execFileSync('git', args, { cwd: root, encoding: 'utf8', stdio: 'pipe' }).trim()
-const green: Green = JSON.parse(readFileSync(greenFile, 'utf8'))
+const head = git('rev-parse', 'HEAD')
+/** The commit on which each suite was last green. */
+const green: Record<string, string> = JSON.parse(readFileSync(greenFile, 'utf8'))
+const isCommitted = () => git('status', '--porcelain') === '' && git('rev-parse', 'HEAD') === head
 
-if (values.green) {
-  const next: Green = { number: green.number + 1, commit: git('rev-parse', 'HEAD') }
-  writeFileSync(greenFile, `${JSON.stringify(next, null, 2)}\n`)
-  process.exit()
+const only = values.only?.split(',')
+const unknown = only?.filter((name) => !SUITES.some((suite) => suite.name === name)) ?? []
+if (unknown.length > 0) {
+  console.error(`unknown suite '${unknown.join(', ')}': use ${SUITES.map(({ name }) => name).join(', ')}`)
+  process.exit(2)
 }
-
+const named = (reason: string, names?: readonly string[]) =>
+  SUITES.map(
+    (suite): Choice => ({
+      suite,
+      reason: names === undefined || names.includes(suite.name) ? reason : null,
+    }),
+  )
 const choices = values.full
-  ? SUITES.map((suite): Choice => ({ suite, reason: 'full run' }))
-  : choose(SUITES, {
-      changed: changedSince(green.commit),
-      number: green.number,
-      source: (path) => (existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : null),
-    })
+  ? named('full run')
+  : only
+    ? named('named', only)
+    : choose(SUITES, {
+        since: changesSince,
+        source: (path) => (existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : null),
+      })
 for (const line of linesOf(choices)) console.log(line)
 if (values.list) process.exit()
 
@@ -64,22 +76,17 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.exit(INTERRUPTED)
   })
 
-const outcomes = [await outcomeOf('npm test', ['npm', 'test'], 7)]
+const wasCommitted = isCommitted()
+const outcomes = only ? [] : [await outcomeOf('npm test', ['npm', 'test'], 7)]
 for (const { suite, reason } of choices) {
   if (reason === null) continue
   outcomes.push(await outcomeOf(suite.name, ['npm', 'run', ...suite.command], suite.minutes))
 }
-// The default port may be taken.
-const demo = [
-  'env',
-  `PORT=${20_000 + Math.floor(Math.random() * 10_000)}`,
-  'npm',
-  'run',
-  'demo',
-  '--',
-  '--once',
-]
-outcomes.push(await outcomeOf('demo', demo, 0.5, true))
+if (!only) {
+  // The default port may be taken.
+  const port = `PORT=${20_000 + Math.floor(Math.random() * 10_000)}`
+  outcomes.push(await outcomeOf('demo', ['env', port, 'npm', 'run', 'demo', '--', '--once'], 0.5, true))
+}
 
 console.log('\nsuite          passed  failed  minutes  of about')
 for (const { name, passed, failed, minutes, expected } of outcomes)
@@ -89,31 +96,42 @@ for (const { name, passed, failed, minutes, expected } of outcomes)
 const sum = (of: (outcome: Outcome) => number) => outcomes.reduce((total, outcome) => total + of(outcome), 0)
 console.log(`${sum(({ minutes }) => minutes).toFixed(1)} minutes of at most ${BUDGET_MINUTES}`)
 const failed = sum((outcome) => outcome.failed)
+if (wasCommitted && isCommitted()) record()
 console.log(`\n${sum(({ passed }) => passed)} passed, ${failed} failed`)
 process.exit(failed === 0 ? 0 : 1)
 
-/** Paths that differ from a commit; null: this clone does not have the commit. */
-function changedSince(commit: string): string[] | null {
+/** Writes the commit of each suite that was green in this run. The order is that of the table. */
+function record() {
+  const isGreen = new Set(outcomes.filter((outcome) => outcome.failed === 0).map(({ name }) => name))
+  const next = SUITES.flatMap(({ name }) => {
+    const commit = isGreen.has(name) ? head : green[name]
+    return commit === undefined ? [] : [[name, commit]]
+  })
+  writeFileSync(greenFile, `${JSON.stringify(Object.fromEntries(next), null, 2)}\n`)
+}
+
+function changesSince(suite: string): Since {
+  const commit = green[suite]
+  if (commit === undefined) return { changed: null, commits: 0 }
   try {
-    return git('diff', '--name-only', '--no-renames', commit, 'HEAD')
-      .split('\n')
-      .filter((path) => path !== '')
+    const paths = git('diff', '--name-only', '--no-renames', commit, head)
+    return {
+      changed: paths.split('\n').filter((path) => path !== ''),
+      commits: Number(git('rev-list', '--count', `${commit}..${head}`)),
+    }
   } catch {
-    return null
+    // This clone does not have the commit.
+    return { changed: null, commits: 0 }
   }
 }
 
 function linesOf(all: readonly Choice[]): string[] {
   const lines = all.map(
     ({ suite: { name, minutes }, reason }) =>
-      `${(reason === null ? `  skip ${name}` : `  run  ${name}`).padEnd(20)} ${minutes.toFixed(1).padStart(4)} min  ${reason ?? 'not affected, not its turn'}`,
+      `${(reason === null ? `  skip ${name}` : `  run  ${name}`).padEnd(20)} ${minutes.toFixed(1).padStart(4)} min  ${reason ?? `green on ${green[name]?.slice(0, 8)}, not affected since`}`,
   )
   const minutes = all.reduce((total, { suite, reason }) => total + (reason === null ? 0 : suite.minutes), 0)
-  return [
-    `Suites since the green run ${green.number} (${green.commit.slice(0, 8)}):`,
-    ...lines,
-    `  about ${minutes.toFixed(0)} minutes and npm test`,
-  ]
+  return ['Suites:', ...lines, `  about ${minutes.toFixed(0)} minutes`]
 }
 
 /**

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { choose, importedBy } from './select.ts'
-import { SUITES, type Suite, TURNS } from './suites.ts'
+import { choose, importedBy, TURNS } from './select.ts'
+import { SUITES, type Suite } from './suites.ts'
 
 const SOURCES: Record<string, string> = {
   'sim/main.ts': `import { a } from '../rooms/a.ts'\nimport fc from 'fast-check'`,
@@ -17,33 +17,46 @@ const suite = (name: string, paths: RegExp, entries: string[] = []): Suite => ({
   paths,
   entries,
 })
-const TABLE = [suite('one', /^one\//), suite('two', /^two\//, ['sim/main.ts']), suite('three', /^three\//)]
+const TABLE = [
+  suite('one', /^one\//),
+  suite('two', /^two\//, ['sim/main.ts']),
+  suite('three', /^three\//),
+  suite('four', /^four\//),
+]
 
-const reasonsOf = (changed: string[] | null, number: number) =>
-  choose(TABLE, { changed, number, source }).map(({ reason }) => reason)
+const reasonsOf = (changed: string[] | null) =>
+  choose(TABLE, { since: (name) => ({ changed, commits: name === 'four' ? 9 : 1 }), source }).map(
+    ({ reason }) => reason,
+  )
 
 test('a suite runs when a path changes that can affect it', () => {
-  expect(reasonsOf(['docs/x.md', 'one/x.ts'], 1)).toEqual(['one/x.ts', null, null])
+  expect(reasonsOf(['docs/x.md', 'one/x.ts'])).toEqual(['one/x.ts', null, null, 'its turn'])
 })
 
 test('a suite runs when a file changes that its entries import through others', () => {
   expect(importedBy(['sim/main.ts'], source)).toEqual(new Set(['sim/main.ts', 'rooms/a.ts', 'rooms/b.ts']))
-  expect(reasonsOf(['rooms/b.ts'], 1)).toEqual([null, 'rooms/b.ts', null])
+  expect(reasonsOf(['rooms/b.ts'])).toEqual([null, 'rooms/b.ts', null, 'its turn'])
 })
 
 test('every suite runs when the installed software or the runner of the suites changes', () => {
-  expect(reasonsOf(['bun.lock'], 1)).toEqual(['bun.lock', 'bun.lock', 'bun.lock'])
-  expect(reasonsOf(['tools/test/service.ts'], 1)).not.toContain(null)
+  expect(reasonsOf(['bun.lock'])).toEqual(TABLE.map(() => 'bun.lock'))
+  expect(reasonsOf(['tools/test/service.ts'])).not.toContain(null)
 })
 
-test('every suite runs when the last green run is unknown', () => {
-  expect(reasonsOf(null, 1)).not.toContain(null)
+test('every suite runs when its last green run is unknown', () => {
+  expect(reasonsOf(null)).not.toContain(null)
 })
 
-test('a suite that nothing affects runs once per round of turns', () => {
-  const runs = Array.from({ length: TURNS }, (_, number) => choose(SUITES, { changed: [], number, source }))
-  for (const [index, { name }] of SUITES.entries())
-    expect([name, runs.filter((choices) => choices[index]?.reason !== null).length]).toEqual([name, 1])
+test('each suite runs within four runs that affect none, the longest unproven first', () => {
+  const lastRun = new Map(SUITES.map(({ name }) => [name, 0]))
+  for (let run = 1; run <= TURNS; run++) {
+    const choices = choose(SUITES, {
+      since: (name) => ({ changed: [], commits: run - (lastRun.get(name) ?? 0) }),
+      source,
+    })
+    for (const { suite, reason } of choices) if (reason !== null) lastRun.set(suite.name, run)
+  }
+  expect([...lastRun].filter(([, run]) => run === 0)).toEqual([])
 })
 
 test('each production folder affects a suite, and each suite has its own name', () => {

@@ -1,14 +1,7 @@
-/** Chooses the suites of one CI run: what the change since the last green run can affect, and a share of the rest. */
+/** Chooses the suites of one CI run: each that a change since its last green run can affect, and the longest unproven others. */
 import { posix } from 'node:path'
 import { importsOf } from '../../check/architecture.ts'
-import { EVERYTHING, type Suite, TURNS } from './suites.ts'
-
-/** The last green run of CI on main, as recorded in `.ci/green.json`. */
-export interface Green {
-  /** Green runs so far. */
-  number: number
-  commit: string
-}
+import { EVERYTHING, type Suite } from './suites.ts'
 
 export interface Choice {
   suite: Suite
@@ -16,24 +9,35 @@ export interface Choice {
   reason: string | null
 }
 
-export interface Change {
-  /** Paths that differ from the last green run; null: unknown, so everything may differ. */
+export interface Since {
+  /** Paths that differ from the commit on which the suite was last green; null: unknown, so everything may differ. */
   changed: readonly string[] | null
-  number: number
+  /** Commits since then. */
+  commits: number
+}
+
+export interface Change {
+  since: (suite: string) => Since
   /** The text of a file of the repository; null: there is none. */
   source: (path: string) => string | null
 }
 
+/** A CI run takes one of this many of the suites that nothing affects. */
+export const TURNS = 4
+
 /** One choice per suite, in the order of the table. */
-export function choose(suites: readonly Suite[], { changed, number, source }: Change): Choice[] {
-  return suites.map((suite, index) => ({
-    suite,
-    reason: reasonOf(suite, changed, source) ?? ((number + index) % TURNS === 0 ? 'its turn' : null),
-  }))
+export function choose(suites: readonly Suite[], { since, source }: Change): Choice[] {
+  const choices = suites.map((suite): Choice & { commits: number } => {
+    const { changed, commits } = since(suite.name)
+    return { suite, reason: reasonOf(suite, changed, source), commits }
+  })
+  const others = choices.filter(({ reason }) => reason === null).toSorted((a, b) => b.commits - a.commits)
+  const due = new Set(others.slice(0, Math.ceil(suites.length / TURNS)).map(({ suite }) => suite))
+  return choices.map(({ suite, reason }) => ({ suite, reason: due.has(suite) ? 'its turn' : reason }))
 }
 
-function reasonOf(suite: Suite, changed: Change['changed'], source: Change['source']): string | null {
-  if (changed === null) return 'the last green run is unknown'
+function reasonOf(suite: Suite, changed: Since['changed'], source: Change['source']): string | null {
+  if (changed === null) return 'its last green run is unknown'
   const shared = changed.find((path) => EVERYTHING.test(path))
   if (shared !== undefined) return shared
   const own = changed.find((path) => suite.paths.test(path))

@@ -161,6 +161,3 @@ export const SUITES: readonly Suite[] = [
     paths: /^(tools\/(packages|test\/packages)|sidecars\/(supervisor|core)|app\/core\/config|LICENSE)/,
   },
 ]
-
-/** A suite without an affecting change runs every fourth time. */
-export const TURNS = 4
