@@ -66,6 +66,7 @@ test('a new branch stands on the head of main without changes', async () => {
     created_by: null,
     created_at: expect.any(String),
     updated_at: expect.any(String),
+    is_idle: false,
     expires_at: expect.any(String),
   })
   expect(await answer(call('GET', '/dev'))).toEqual(branch)
@@ -233,4 +234,107 @@ test('a tag keeps its commit and shares the names of branches', async () => {
   expect((await tags('DELETE', '/dev')).status).toBe(404)
   expect((await tags('DELETE', '/early')).status).toBe(204)
   expect((await tags('DELETE', '/early')).status).toBe(404)
+})
+
+const ANN = { name: 'ann', isAdmin: false }
+const BOB = { name: 'bob', isAdmin: false }
+const ROOT = { name: 'root', isAdmin: true }
+
+test('a user opens a tenth of all branches, and others still open theirs', async () => {
+  const branches = makeBranchService(database)
+  const open = (name: string, caller: typeof ANN) => branches.create({ name }, caller, null)
+  await database.sql`
+    insert into lake_ref (name, kind, state, base, created_by)
+    select 'ann-' || n, 'user', 'open', 0, 'ann' from generate_series(1, 98) n`
+  const answers = await Promise.allSettled(
+    Array.from({ length: 4 }, (_, place) => open(`more-${place}`, ANN)),
+  )
+  expect(answers.map(({ status }) => status).sort()).toEqual([
+    'fulfilled',
+    'fulfilled',
+    'rejected',
+    'rejected',
+  ])
+  await expect(open('next', ANN)).rejects.toMatchObject({
+    status: 409,
+    message: 'user ann has 100 open branches, and the limit of one user is 100: delete or merge one',
+  })
+  await open('of-bob', BOB)
+  await branches.remove('ann-1', ANN)
+  await open('again', ANN)
+})
+
+test('an administrator opens branches up to the limit of all users', async () => {
+  await database.sql`
+    insert into lake_ref (name, kind, state, base, created_by)
+    select 'root-' || n, 'user', 'open', 0, 'root' from generate_series(1, 999) n`
+  const branches = makeBranchService(database)
+  await branches.create({ name: 'last' }, ROOT, null)
+  await expect(branches.create({ name: 'next' }, ROOT, null)).rejects.toMatchObject({
+    message: '1000 open branches exist, and the limit of all users is 1000: delete or merge one',
+  })
+})
+
+test('a user keeps a tenth of all tags', async () => {
+  const tags = makeTagService(database)
+  await database.sql`
+    insert into lake_ref (name, kind, state, base, created_by)
+    select 'ann-' || n, 'tag', 'open', 0, 'ann' from generate_series(1, 100) n`
+  await expect(tags.create({ name: 'next' }, ANN, null)).rejects.toMatchObject({
+    status: 409,
+    message: 'user ann has 100 tags, and the limit of one user is 100: delete one',
+  })
+  await tags.create({ name: 'of-bob' }, BOB, null)
+  await tags.create({ name: 'of-root' }, ROOT, null)
+})
+
+/** Sets the opening and all commits of a branch back in time. */
+const age = async (name: string, days: number) => {
+  const { sql } = database
+  await sql`update lake_ref set created_at = created_at - ${days} * interval '1 day' where name = ${name}`
+  await sql`update lake_commit set created_at = created_at - ${days} * interval '1 day' where ref = ${name}`
+}
+const idleOnes = async () => {
+  const { branches } = await answer<{ branches: { name: string; is_idle: boolean }[] }>(call('GET', ''))
+  return branches.filter(({ is_idle }) => is_idle).map(({ name }) => name)
+}
+
+test('an open branch without a change for 30 days is idle', async () => {
+  await commitToMain('flights')
+  for (const name of ['quiet', 'recent', 'committed', 'rebased', 'closed']) await call('POST', '', { name })
+  for (const name of ['main', 'quiet', 'committed', 'rebased', 'closed']) await age(name, 31)
+  await age('recent', 29)
+  await commitToTestBranch(database.sql, 'committed', 'delays')
+  await commitToMain('flights')
+  await call('POST', '/rebased/rebase')
+  await call('DELETE', '/closed')
+  expect(await idleOnes()).toEqual(['quiet'])
+  await commitToTestBranch(database.sql, 'quiet', 'delays')
+  expect(await idleOnes()).toEqual([])
+})
+
+test('idle branches expire only with BRANCH_MAX_IDLE_DAYS, and never with unfinished runs', async () => {
+  const { sql } = database
+  for (const name of ['idle', 'used', 'fresh']) await call('POST', '', { name })
+  for (const name of ['main', 'idle', 'used']) await age(name, 11)
+  await sql`insert into lake_ref (name, kind, state, base) values ('kept-tag', 'tag', 'open', 0)`
+  await age('kept-tag', 11)
+  const { request, runs } = await addPipeline(sql, 'idle-flights', { landingZones: [], nudge: () => {} })
+  const id = await request('manual', 'used')
+  const open = async () => {
+    const { branches } = await answer<{ branches: { name: string }[] }>(call('GET', ''))
+    return branches.map(({ name }) => name)
+  }
+  const reap = async (branchMaxIdleDays: number | null) =>
+    expireLakeHistory({ ...(await reapingNow(sql)), branchMaxIdleDays })
+  for (const days of [null, 12]) {
+    await reap(days)
+    expect(await open()).toEqual(['main', 'fresh', 'idle', 'used'])
+  }
+  await reap(10)
+  expect(await open()).toEqual(['main', 'fresh', 'used'])
+  await runs.cancel(id)
+  await reap(10)
+  expect(await open()).toEqual(['main', 'fresh'])
+  expect(await sql`select from lake_ref where kind = 'tag'`).toHaveLength(1)
 })

@@ -24,6 +24,7 @@ export const Branch = t.Object(
     created_by: nullable(t.String()),
     created_at: Instant,
     updated_at: Instant,
+    is_idle: t.Boolean({ description: 'True for an open branch without a change for 30 days' }),
     expires_at: nullable(Instant),
   },
   { title: 'Branch' },

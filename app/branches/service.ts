@@ -7,7 +7,7 @@ import {
   closeUserBranch,
   commitsOf,
   countCommitsOf,
-  countOpenBranches,
+  countOpenBranchesOf,
   countShownBranches,
   HIDDEN,
   headOfMain,
@@ -26,11 +26,12 @@ import { MAIN } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { type Page, pageOf } from '../core/pagination.ts'
+import { requireRoom, type SharedLimit } from '../core/shares.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
 import type { Branch, BranchQuery, Commit, CreateBranch } from './schema.ts'
 
 /** Open branches of users. Each one keeps the states that it reads. */
-const OPEN_BRANCHES_MAX = 1_000
+const OPEN_BRANCHES: SharedLimit = { limit: 1_000, things: 'open branches', remedy: 'delete or merge one' }
 /** Names of branches that the service makes for runs and builds. */
 const RESERVED = /^(run|build)-/
 
@@ -81,8 +82,8 @@ export function makeBranchService({ sql }: { sql: Sql }) {
     const base =
       source?.base ??
       (request.as_of === undefined ? await headOfMain(tx) : await commitAsOf(tx, request.as_of, true))
-    if ((await countOpenBranches(tx, 'user')) >= OPEN_BRANCHES_MAX)
-      throw failedPrecondition(`${OPEN_BRANCHES_MAX} branches are open, the limit: delete or merge one`)
+    const sharer = caller.isAdmin ? null : caller.name
+    requireRoom(OPEN_BRANCHES, await countOpenBranchesOf(tx, 'user', sharer), sharer)
     const opening = { name, kind: 'user' as const, base, from: source, description, expiresInHours }
     if (!(await openUserBranch(tx, { ...opening, createdBy: caller.name })))
       throw alreadyExists(`branch or tag ${name}`)
@@ -174,5 +175,6 @@ const branchOf = (row: ShownBranch): Branch => ({
   created_by: row.createdBy,
   created_at: row.createdAt.toISOString(),
   updated_at: row.updatedAt.toISOString(),
+  is_idle: row.isIdle,
   expires_at: row.expiresAt?.toISOString() ?? null,
 })

@@ -2,6 +2,7 @@
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import {
   countOpenBranches,
+  countOpenBranchesOf,
   deleteTag,
   headOfMain,
   openUserBranch,
@@ -10,15 +11,16 @@ import {
   shownTags,
 } from '../catalog/branches.ts'
 import { commitAsOf } from '../catalog/views.ts'
-import { alreadyExists, failedPrecondition, forbidden, notFound } from '../core/errors.ts'
+import { alreadyExists, forbidden, notFound } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { pageOf } from '../core/pagination.ts'
+import { requireRoom, type SharedLimit } from '../core/shares.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
 import type { CreateTag, Tag } from './schema.ts'
 import { type Caller, checkName } from './service.ts'
 
 /** Each tag keeps one state of every table. */
-const TAGS_MAX = 1_000
+const TAGS: SharedLimit = { limit: 1_000, things: 'tags', remedy: 'delete one' }
 
 export type TagService = ReturnType<typeof makeTagService>
 
@@ -32,8 +34,8 @@ export function makeTagService({ sql }: { sql: Sql }) {
   async function store(tx: SqlTx, request: CreateTag, caller: Caller): Promise<Tag> {
     const { name, as_of: asOf, description = '' } = request
     const base = asOf === undefined ? await headOfMain(tx) : await commitAsOf(tx, asOf, true)
-    if ((await countOpenBranches(tx, 'tag')) >= TAGS_MAX)
-      throw failedPrecondition(`${TAGS_MAX} tags exist, the limit: delete one`)
+    const sharer = caller.isAdmin ? null : caller.name
+    requireRoom(TAGS, await countOpenBranchesOf(tx, 'tag', sharer), sharer)
     const tag = { name, kind: 'tag' as const, base, from: null, description, expiresInHours: null }
     const isOpened = await openUserBranch(tx, { ...tag, createdBy: caller.name })
     const created = isOpened ? await shownTag(tx, name) : null

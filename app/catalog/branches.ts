@@ -25,6 +25,7 @@ export {
   commitsOf,
   countCommitsOf,
   countOpenBranches,
+  countOpenBranchesOf,
   countShownBranches,
   deleteTag,
   HIDDEN,

@@ -57,7 +57,7 @@ export function makeUserNamespaces({ sql, namespaces, resources, writing, change
       return changeOnce(by, write.body, async () => {
         try {
           if (resources !== undefined && !access.isAdmin) await checkNewNamespace(name, resources)
-          await namespaces.createWith(name, properties, access.owner)
+          await namespaces.createWith(name, properties, access)
         } catch (error) {
           throw isError(error, 409) ? namespaceExists([name]) : error
         }

@@ -8,7 +8,8 @@ import { makeMayUse, makeVending } from '../catalog/vending.ts'
 import type { ColumnsOfQuery } from '../catalog/view-binding.ts'
 import { tableIn } from '../catalog/views.ts'
 import { makeWorkFiles } from '../catalog/work-files.ts'
-import { visibleTo } from '../http/exchange.ts'
+import { sharerOf } from '../core/shares.ts'
+import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import type { QueryService } from '../query/service.ts'
 import { makeCredentials, REGION } from '../s3/credentials.ts'
 import { makeS3Service } from '../s3/service.ts'
@@ -83,5 +84,6 @@ export const columnsWith =
   (queries: Pick<QueryService, 'run'>): ColumnsOfQuery =>
   async (sql, { namespace, branch }, request) => {
     const query = { sql, namespace, ...(branch !== null && { branch }) }
-    return (await queries.run(query, request.signal, await visibleTo(request))).columns
+    const sharer = sharerOf(exchangeOf(request).access)
+    return (await queries.run(query, request.signal, await visibleTo(request), sharer)).columns
   }

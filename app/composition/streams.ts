@@ -1,3 +1,4 @@
+import { shareOf } from '../core/shares.ts'
 import { makeStreamSlots } from '../core/stream-slots.ts'
 import { makeInspectorFeeds } from '../inspector/feed.ts'
 import { makeInspectorService } from '../inspector/service.ts'
@@ -23,7 +24,10 @@ export async function makeStreams(
   })
   const inspectorFeeds = makeInspectorFeeds(
     inspector,
-    makeStreamSlots({ ...config, streamsPerProcess: INSPECTOR_STREAMS }),
+    makeStreamSlots({
+      streamsPerProcess: INSPECTOR_STREAMS,
+      streamsPerClient: Math.min(config.streamsPerClient, shareOf(INSPECTOR_STREAMS)),
+    }),
   )
   await listen(
     sql,

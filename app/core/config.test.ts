@@ -89,6 +89,18 @@ test('SIDECAR_TOKEN is optional; a short token is refused without being shown', 
   expect([problem?.includes('a-short-one'), more]).toEqual([false, []])
 })
 
+test('branches expire by idleness only if BRANCH_MAX_IDLE_DAYS is set', () => {
+  expect(parse({}).branchMaxIdleDays).toBeNull()
+  expect(parse({ BRANCH_MAX_IDLE_DAYS: '90' }).branchMaxIdleDays).toBe(90)
+  expect(problems({ BRANCH_MAX_IDLE_DAYS: '0' })).toHaveLength(1)
+})
+
+test('one client holds a tenth of the log streams by default', () => {
+  expect(parse({}).streamsPerClient).toBe(1_000)
+  expect(parse({ SSE_STREAMS: '40' }).streamsPerClient).toBe(4)
+  expect(parse({ SSE_STREAMS: '40', SSE_STREAMS_PER_CLIENT: '9' }).streamsPerClient).toBe(9)
+})
+
 describe('API keys', () => {
   test('reads one unnamed key and any number of named keys', () => {
     expect(

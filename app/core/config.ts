@@ -10,6 +10,7 @@ import { hostName } from './own-host.ts'
 import type { PluginSettings } from './plugin-settings.ts'
 import type { RateLimit } from './rate-limit.ts'
 import { isLoopback, isSafeAddress } from './safe-address.ts'
+import { shareOf } from './shares.ts'
 import { type Env, Variables } from './variables.ts'
 
 /** Protocols of sidecar addresses: Connect (`http`, `https`), or native gRPC without and with TLS (`grpc`, `grpcs`). */
@@ -110,6 +111,8 @@ export interface Config {
   icebergMainWrites: boolean
   audit: boolean
   reaper: boolean
+  /** The reaper closes branches without a change for so long; null: never. */
+  branchMaxIdleDays: number | null
   /** Null: tables are not maintained. */
   maintenance: MaintenanceSettings | null
   /** Proxies whose X-Forwarded-For is trusted. */
@@ -162,6 +165,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     icebergMainWrites: vars.either('ICEBERG_MAIN_WRITES', 'off', 'on') === 'on',
     audit: vars.isOn('AUDIT'),
     reaper: vars.isOn('REAPER'),
+    branchMaxIdleDays: vars.limit('BRANCH_MAX_IDLE_DAYS', 'off'),
     maintenance: parseMaintenance(vars),
     tracing: parseTracing(env, (name, rule) => vars.bad(name, rule)),
     metricsExport: parseMetricsExport(env, (name, rule) => vars.bad(name, rule)),
@@ -291,6 +295,7 @@ function parseMaintenance(vars: Variables): MaintenanceSettings | null {
 
 function parseLimits(vars: Variables, isAtHome: boolean) {
   const perSecond = vars.limit('RATE_LIMIT', isAtHome ? 'off' : REQUESTS_PER_SECOND)
+  const streamsPerProcess = vars.count('SSE_STREAMS', 10_000)
   return {
     answerBytesMax: vars.bytes('QUERY_ANSWER_LIMIT', limits.answerBytes),
     rateLimit:
@@ -299,8 +304,8 @@ function parseLimits(vars: Variables, isAtHome: boolean) {
         : { perSecond, burst: vars.count('RATE_BURST', perSecond * 2 > 0 ? perSecond * 2 : 1) },
     authFailures: vars.limit('AUTH_FAILURES', AUTH_FAILURES),
     trustedProxies: vars.networks('TRUSTED_PROXIES', LOOPBACK),
-    streamsPerProcess: vars.count('SSE_STREAMS', 10_000),
-    streamsPerClient: vars.count('SSE_STREAMS_PER_CLIENT', 1_000),
+    streamsPerProcess,
+    streamsPerClient: vars.count('SSE_STREAMS_PER_CLIENT', shareOf(streamsPerProcess)),
   }
 }
 

@@ -74,6 +74,12 @@ export function callerNameOf(request: Request): string | null {
   return (identity && nameOf(identity)) || null
 }
 
+/** The client of an event stream: a user at all addresses, or the address of another caller. */
+export function streamClientOf(request: Request): string {
+  const { identity, client } = exchangeOf(request)
+  return identity?.kind === 'user' ? `user ${identity.userId}` : client()
+}
+
 /** Gives a request of the service itself the exchange of `outer`: the same caller, at another route. */
 export function continueExchange(outer: Request, inner: Request, route: Route): void {
   exchanges.set(inner, { ...exchangeOf(outer), route, isHead: false })

@@ -169,3 +169,20 @@ describe('expiry', () => {
     await expect(answerOnce(opened.sql, key, insertRow('day'))).rejects.toMatchObject(conflict)
   })
 })
+
+test('a user without free keys still gets answers of earlier keys', async () => {
+  const first = newKey({ caller: 'ann' })
+  await answerOnce(opened.sql, first, insertRow('of-ann'))
+  await opened.sql`
+    insert into idempotency_key (caller, operation, key, request_hash, status, body)
+    select 'ann', 'POST /api/v1/runs', 'many-' || n, 'a', 202, '{}' from generate_series(1, 99999) n`
+  const refused = answerOnce(opened.sql, newKey({ caller: 'ann' }), insertRow('one-more'))
+  await expect(refused).rejects.toMatchObject({ status: 409, code: 'FAILED_PRECONDITION' })
+  expect(await rowsWith('one-more')).toEqual([])
+  expect(await answerOnce(opened.sql, first, insertRow('of-ann'))).toMatchObject({ isRepeat: true })
+  for (const caller of ['bob', ''])
+    expect(await answerOnce(opened.sql, newKey({ caller }), insertRow(caller))).toMatchObject({
+      isRepeat: false,
+    })
+  await opened.sql`delete from idempotency_key where caller = 'ann'`
+})

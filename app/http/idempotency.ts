@@ -1,10 +1,11 @@
 // A request that is sent again, because its response was lost, is not performed again (I2). It gets the same answer.
 import assert from 'node:assert/strict'
 import type { Db, Sql, SqlTx, Tx } from '../../drizzle/client.ts'
-import { AppError } from '../core/errors.ts'
+import { AppError, failedPrecondition } from '../core/errors.ts'
 import {
   claimKey,
   completeKey,
+  countKeys,
   type Execute,
   findAnswer,
   type IdempotencyKey,
@@ -16,6 +17,9 @@ import {
 } from './store.ts'
 
 export { type IdempotencyKey, VALID_HOURS }
+
+/** Keys of one user within a day. Other callers have no such limit. A check at the limit takes 10 ms. */
+const KEYS_PER_USER = 100_000
 
 export interface OperationAnswer<Body> {
   status: number
@@ -105,6 +109,7 @@ export async function answerWithin<Body extends object>(
     const within = rawExecutor(tx)
     if (!(await claimKey(within, key)))
       throw new Error('a concurrent request with the same key was performed')
+    await requireShare(within, key)
     await completeKey(within, key, { status: 200, body: JSON.stringify(body) })
     isRecorded = true
   }
@@ -149,11 +154,21 @@ async function once<Tx, Prepared, Body extends object>(
       assert(first !== null, 'claimed idempotency key not found')
       return repeated(first)
     }
+    await requireShare(execute, key)
     const answer = await perform(tx, prepared)
     if (answer === null) await releaseKey(execute, key)
     else await completeKey(execute, key, { status: answer.status, body: JSON.stringify(answer.body) })
     return answer && { answer, isRepeat: false }
   })
+}
+
+/** Throws 409 if a user has claimed more keys than the limit. */
+async function requireShare(execute: Execute, { caller }: IdempotencyKey): Promise<void> {
+  if (caller === '') return
+  if ((await countKeys(execute, caller, KEYS_PER_USER + 1)) <= KEYS_PER_USER) return
+  throw failedPrecondition(
+    `user ${caller} has sent ${KEYS_PER_USER} idempotency keys within a day, the limit of one user: send the request without Idempotency-Key, or tomorrow`,
+  )
 }
 
 /** The stored answer. Throws 409 when the key was used with another request. */

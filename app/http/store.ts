@@ -72,6 +72,15 @@ export async function claimKey(
   return claimed.length > 0
 }
 
+/** The number of keys of a caller; the count stops at `max`. */
+export async function countKeys(execute: Execute, caller: string, max: number): Promise<number> {
+  const [row] = (await execute(sql`
+    select count(*)::int as total from (select from idempotency_key where caller = ${caller} limit ${max}::int) own`)) as {
+    total: number
+  }[]
+  return row?.total ?? 0
+}
+
 export const completeKey = (
   execute: Execute,
   key: IdempotencyKey,

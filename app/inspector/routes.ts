@@ -6,7 +6,7 @@ import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
 import { itemsOn, pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { eventStream, lastEventId } from '../http/event-stream.ts'
-import { exchangeOf, visibleTo } from '../http/exchange.ts'
+import { streamClientOf, visibleTo } from '../http/exchange.ts'
 import type { InspectorFeeds } from './feed.ts'
 import {
   Definitions,
@@ -56,7 +56,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
       '/:machine/events',
       async ({ params, request }) => {
         const isBlind = (await visibleTo(request)).pipelines !== 'all'
-        return asText(eventStream(feeds.followList(params.machine, exchangeOf(request).client(), isBlind)))
+        return asText(eventStream(feeds.followList(params.machine, streamClientOf(request), isBlind)))
       },
       {
         params: MachinePath,
@@ -91,7 +91,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         await inspector.instance(params.machine, params.id, { limit: '1' })
         const position =
           query.after === undefined ? lastEventId(headers['last-event-id']) : Number(query.after)
-        const client = exchangeOf(request).client()
+        const client = streamClientOf(request)
         const recheck = () => recheckAccess(request)
         return asText(eventStream(feeds.follow(params.machine, params.id, position, client, recheck)))
       },

@@ -69,8 +69,7 @@ const zoneRoutes = (zones: LandingZoneService) =>
     )
     .post(
       '',
-      async ({ body, request, status }) =>
-        status(201, await zones.create(body, exchangeOf(request).access.owner)),
+      async ({ body, request, status }) => status(201, await zones.create(body, exchangeOf(request).access)),
       {
         body: CreateZone,
         response: { 201: ZoneCreated, 400: ErrorBody, 403: ErrorBody, 409: ErrorBody },

@@ -4,6 +4,7 @@ import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../core/access
 import { alreadyExists, notFound } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { Page } from '../core/pagination.ts'
+import { requireRoom, type SharedLimit, sharerOf } from '../core/shares.ts'
 import { noZone, type ZoneRef, zonePrefix } from '../core/zone-ref.ts'
 import { zoneSource } from '../triggers/config.ts'
 import { forgetOthers } from '../triggers/service.ts'
@@ -16,6 +17,7 @@ import { type ReadRow, readsOfZone } from './store/reads.ts'
 import {
   changeLifecycle,
   changeZone,
+  countZones,
   insertZone,
   lifecycleOf,
   lockedZone,
@@ -26,6 +28,9 @@ import {
   zones,
 } from './store/zones.ts'
 import { landingFileOf, makeUpload, type UploadDeps } from './upload.ts'
+
+/** Lists return no more zones than this. */
+const ZONES: SharedLimit = { limit: limits.listCap, things: 'landing zones', remedy: 'delete one' }
 
 export interface LandingZoneDeps extends UploadDeps {
   db: Db
@@ -53,10 +58,11 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
     return file
   }
 
-  const insertOwned = (newZone: Parameters<typeof insertZone>[1] & { owner: string }) =>
+  const insert = (newZone: Parameters<typeof insertZone>[1], sharer: string | null) =>
     db.transaction(async (tx) => {
+      requireRoom(ZONES, await countZones(tx, sharer), sharer)
       const zone = await insertZone(tx, newZone)
-      if (zone !== null) await forgetOthers(tx, zoneSource(newZone), newZone.owner)
+      if (zone !== null && newZone.owner !== null) await forgetOthers(tx, zoneSource(newZone), newZone.owner)
       return zone
     })
 
@@ -67,10 +73,13 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
       return { zones: items.map(zoneViewOf), total }
     },
 
-    async create({ namespace, name, description = '' }: CreateZone, owner: string | null = null) {
+    async create(
+      { namespace, name, description = '' }: CreateZone,
+      by: Pick<Access, 'owner' | 'isAdmin'> = UNLIMITED,
+    ) {
       await requireNamespace(namespace)
-      const newZone = { id: newId(), namespace, name, description, owner }
-      const zone = await (owner === null ? insertZone(db, newZone) : insertOwned({ ...newZone, owner }))
+      const newZone = { id: newId(), namespace, name, description, owner: by.owner }
+      const zone = await insert(newZone, sharerOf(by))
       if (zone === null) throw alreadyExists(`landing zone ${namespace}.${name}`)
       return { id: zone.id, namespace, name, description, created_at: zone.createdAt.toISOString() }
     },

@@ -31,7 +31,7 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
     .post(
       '',
       async ({ body, request, status }) =>
-        status(201, await namespaces.create(body, exchangeOf(request).access.owner)),
+        status(201, await namespaces.create(body, exchangeOf(request).access)),
       {
         body: CreateNamespace,
         response: { 201: Namespace, 400: ErrorBody, 403: ErrorBody, 409: ErrorBody },

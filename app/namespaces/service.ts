@@ -6,9 +6,11 @@ import { alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import type { Page } from '../core/pagination.ts'
+import { requireRoom, type SharedLimit, sharerOf } from '../core/shares.ts'
 import { isReplaceable } from '../protection/rule.ts'
 import type { CreateNamespace, Namespace, UpdateNamespace } from './schema.ts'
 import {
+  countNamespaces,
   detailsOf,
   findNamespace,
   hasContents,
@@ -26,6 +28,8 @@ import {
 
 export type { NamespaceRef, Properties } from './store.ts'
 
+/** Lists return no more namespaces than this. */
+const NAMESPACES: SharedLimit = { limit: limits.listCap, things: 'namespaces', remedy: 'delete one' }
 /** Properties of a namespace. */
 const PROPERTIES_MAX = 1_000
 /** The property that is the description. */
@@ -51,9 +55,9 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     return found
   },
 
-  async create(request: CreateNamespace, owner: string | null = null) {
+  async create(request: CreateNamespace, by: Creator = UNLIMITED) {
     requireShort(request.description)
-    const created = await insertNamespace(db, request, owner)
+    const created = await insertWithin(db, request, by)
     if (created === null) throw alreadyExists(`namespace ${request.name}`)
     return created
   },
@@ -95,9 +99,9 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     }),
 
   /** Creates a namespace with properties of an engine. */
-  async createWith(name: string, properties: Properties, owner: string | null) {
+  async createWith(name: string, properties: Properties, by: Creator) {
     const details = detailsFrom(properties)
-    const created = await insertNamespace(db, { name, ...details }, owner)
+    const created = await insertWithin(db, { name, ...details }, by)
     if (created === null) throw alreadyExists(`namespace ${name}`)
   },
 
@@ -126,6 +130,17 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     if (!(await isNamespace(db, name))) throw invalid('namespace', `${name} does not exist`)
   },
 })
+
+/** The caller who creates a namespace, and owns it. */
+type Creator = Pick<Access, 'owner' | 'isAdmin'>
+
+/** Inserts a namespace within the limits of all users and of its creator. Null: the name is taken. */
+const insertWithin = (db: Db, namespace: Parameters<typeof insertNamespace>[1], by: Creator) =>
+  db.transaction(async (tx) => {
+    const sharer = sharerOf(by)
+    requireRoom(NAMESPACES, await countNamespaces(tx, sharer), sharer)
+    return insertNamespace(tx, namespace, by.owner)
+  })
 
 /** Every caller sees `default`, where every user may create resources. */
 const visibleTo = ({ namespaces }: Visible) =>

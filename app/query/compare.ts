@@ -7,6 +7,7 @@ import type { LakeVersion } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
+import type { Admission } from './admission.ts'
 import { isOfTheQuery, type LakeView, throwApiError } from './engine-errors.ts'
 import type { EngineRows } from './engine-rows.ts'
 
@@ -28,7 +29,7 @@ export class Incomparable extends Error {}
 export interface CompareDeps {
   configured(): Pool<QueryClient>
   lakeAt(version: LakeVersion): Promise<LakeView>
-  admitted<Answer>(work: () => Promise<Answer>): Promise<Answer>
+  admitted: Admission
   newId: NewId
   answerBytesMax: number
   engineRows: EngineRows

@@ -2,7 +2,8 @@ import { Elysia } from 'elysia'
 import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
 import { pageOf, setLink } from '../core/pagination.ts'
-import { visibleTo } from '../http/exchange.ts'
+import { sharerOf } from '../core/shares.ts'
+import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { responseOf } from './engine-rows.ts'
 import { ExecuteQuery, QueryResult, SchemaList, SchemaQuery } from './schema.ts'
 import type { QueryService } from './service.ts'
@@ -12,8 +13,10 @@ const tags = ['query']
 export const queryRoutes = (queries: QueryService) =>
   new Elysia({ prefix: '/query' }).post(
     '',
-    async ({ body, request }) =>
-      responseOf(await queries.run(body, request.signal, await visibleTo(request))),
+    async ({ body, request }) => {
+      const sharer = sharerOf(exchangeOf(request).access)
+      return responseOf(await queries.run(body, request.signal, await visibleTo(request), sharer))
+    },
     {
       body: ExecuteQuery,
       response: { 200: QueryResult, 400: ErrorBody, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },

@@ -17,20 +17,15 @@ import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { type Page, rowLimitOf } from '../core/pagination.ts'
 import { engineCostOf, type QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
+import { makeAdmission } from './admission.ts'
 import { makeCompare } from './compare.ts'
-import { busy, type LakeView, SERVICE, throwApiError } from './engine-errors.ts'
+import { type LakeView, SERVICE, throwApiError } from './engine-errors.ts'
 import { type EngineRows, makeEngineRows } from './engine-rows.ts'
 import type { ExecuteQuery, QueryResult } from './schema.ts'
 import { QUERY_ROWS, QUERY_ROWS_MAX, QUERY_SQL_BYTES } from './schema.ts'
 
 /** Time limit of one query (specification: Limits). */
 const QUERY_TIMEOUT_MS = 30_000
-/**
- * Parallel queries of one API process. Its HTTP client makes at most 256 parallel calls, and calls to runners need some of
- * them.
- */
-const QUERIES_UNDER_WAY = 192
-
 /** A `QueryResult` with rows as JSON. The rows never become objects between the engine and the client. */
 export type QueryAnswer = Omit<QueryResult, 'rows'> & JsonRows
 
@@ -69,17 +64,7 @@ export function makeQueryService({
     return services
   }
 
-  let underWay = 0
-  /** Does work that calls a query service. Throws 503 while too many calls are under way. */
-  async function admitted<Answer>(work: () => Promise<Answer>): Promise<Answer> {
-    if (underWay >= QUERIES_UNDER_WAY) throw busy(`${underWay} queries are running, try again later`)
-    underWay += 1
-    try {
-      return await work()
-    } finally {
-      underWay -= 1
-    }
-  }
+  const admitted = makeAdmission()
 
   /** The named version, with a token that stays valid longer than any query that starts now. */
   async function lakeAt(version: LakeVersion, visible = EVERYTHING): Promise<LakeView> {
@@ -113,11 +98,15 @@ export function makeQueryService({
         })
     },
 
-    /** Runs one read-only statement; `signal` stops it. Tables that the caller does not see do not exist for the statement. */
+    /**
+     * Runs one read-only statement; `signal` stops it. Tables that the caller does not see do not exist for the statement.
+     * `sharer` is the user whose share of the parallel queries counts.
+     */
     async run(
       { sql: text, namespace, limit, ...version }: ExecuteQuery,
       signal: AbortSignal,
       visible = EVERYTHING,
+      sharer: string | null = null,
     ): Promise<QueryAnswer> {
       const pool = configured()
       if (new TextEncoder().encode(text).length > QUERY_SQL_BYTES)
@@ -155,7 +144,7 @@ export function makeQueryService({
           truncated,
           duration_ms: Number(durationMs),
         }
-      })
+      }, sharer)
     },
 
     compare: makeCompare({ configured, lakeAt, admitted, newId, answerBytesMax, engineRows }),

@@ -30,6 +30,7 @@ export async function reapingNow(sql: Sql, objects: ReaperObjects = noObjects): 
     config,
     now,
     cutoffs: cutoffsAt(now.getTime(), config),
+    branchMaxIdleDays: null,
     reaped: nothingReaped(),
     linesGone: [],
     busyTables: null,

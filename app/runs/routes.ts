@@ -5,7 +5,7 @@ import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
 import { itemsOn, pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { acceptsEvents, eventStream, lastEventId } from '../http/event-stream.ts'
-import { callerNameOf, exchangeOf, visibleTo } from '../http/exchange.ts'
+import { callerNameOf, exchangeOf, streamClientOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import type { RunFeeds } from './feed.ts'
 import {
@@ -93,11 +93,7 @@ const requestRoutes = (runs: RunService, feeds: RunFeeds) =>
         if (!acceptsEvents(headers.accept)) return runs.logs(params.id)
         // An unknown run is 404 before a stream opens.
         if (!feeds.isFollowed(params.id)) await runs.get(params.id)
-        const stream = feeds.follow(
-          params.id,
-          lastEventId(headers['last-event-id']),
-          exchangeOf(request).client(),
-        )
+        const stream = feeds.follow(params.id, lastEventId(headers['last-event-id']), streamClientOf(request))
         // The declared response is the JSON body; the framework forwards a Response unchanged.
         return eventStream(stream) as unknown as typeof RunLogs.static
       },

@@ -22,7 +22,7 @@ const REFUSALS = { 400: ErrorBody, 401: ErrorBody, 403: ErrorBody, 404: ErrorBod
 const PRO = 'Only in the Pro edition; the community edition returns 501.'
 
 const GRANT = {
-  response: { 201: AccessGrant, ...REFUSALS },
+  response: { 201: AccessGrant, ...REFUSALS, 409: ErrorBody },
   detail: {
     operationId: 'createGrant',
     summary: 'Grant access to a resource',

@@ -2,7 +2,8 @@ import { Elysia } from 'elysia'
 import { limits } from '../core/limits.ts'
 import { ErrorBody, PipelinePath } from '../core/names.ts'
 import { rowLimitOf, setLink } from '../core/pagination.ts'
-import { visibleTo } from '../http/exchange.ts'
+import { sharerOf } from '../core/shares.ts'
+import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { responseOf } from '../query/engine-rows.ts'
 import { QueryResult } from '../query/schema.ts'
 import {
@@ -70,7 +71,8 @@ const describedTableRoutes = (tables: TableService) =>
       async ({ params, query, request }) => {
         const limit = rowLimitOf(query.limit, ROWS)
         const visible = await visibleTo(request)
-        return responseOf(await tables.preview(nameOf(params), query, limit, request.signal, visible))
+        const sharer = sharerOf(exchangeOf(request).access)
+        return responseOf(await tables.preview(nameOf(params), query, limit, request.signal, visible, sharer))
       },
       {
         params: PipelinePath,

@@ -104,12 +104,13 @@ export function makeTableService({ sql, objects, lake, queries, metadataStore }:
       limit: number,
       signal: AbortSignal,
       visible = EVERYTHING,
+      sharer: string | null = null,
     ) {
       await queries.requireAvailable()
       await existing(name, version, visible)
       const path = [name.namespace, name.layer, name.name].map(quoteIdentifier).join('.')
       const { branch, as_of } = version
-      return queries.run({ sql: `SELECT * FROM ${path}`, limit, branch, as_of }, signal, visible)
+      return queries.run({ sql: `SELECT * FROM ${path}`, limit, branch, as_of }, signal, visible, sharer)
     },
 
     async files(name: TableName, query: TableFilesQuery, visible = EVERYTHING) {

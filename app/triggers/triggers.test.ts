@@ -361,7 +361,7 @@ describe('a source name that another owner has taken', () => {
     ]
     const upstream = await ownedPipeline('mallory')
     const zone = { namespace: 'default', name: `z${made++}` }
-    await zones.create(zone, 'mallory')
+    await zones.create(zone, { owner: 'mallory', isAdmin: false })
     const upload = {
       type: 'landing_zone_upload' as const,
       config: { namespace: 'default', zone_name: zone.name },
@@ -392,7 +392,7 @@ describe('a source name that another owner has taken', () => {
     const recreate = async (owner: string | null) => {
       await sql`delete from landing_zone where name = ${zone.name}`
       await sql`update pipeline set deleted_at = clock_timestamp() where name = ${upstream.name}`
-      await zones.create(zone, owner)
+      await zones.create(zone, { owner, isAdmin: false })
       await parts.pipelines().create(upstream, owner)
     }
 

@@ -17,6 +17,7 @@ const options = (objects: ReaperObjects = agedObjects()): TickOptions => ({
   objects,
   newId,
   log: testLog,
+  branchMaxIdleDays: null,
   isRequested: true,
   pause: async () => {},
   checkRunning: () => {},

@@ -40,6 +40,8 @@ export interface ReaperHostOptions {
   settings: ThreadSettings
   /** By default tables are not maintained. */
   maintenance?: MaintenanceMeans | null
+  /** By default branches do not expire because they are idle. */
+  branchMaxIdleDays?: number | null
   log: Log
   onMessage(message: FromWorker): void
   /** Milliseconds between two checks; tests may shorten it. */
@@ -51,6 +53,7 @@ export function makeReaper({
   answerObjectCall,
   settings,
   maintenance = null,
+  branchMaxIdleDays = null,
   log,
   onMessage,
   lookMs = LOOK_MS,
@@ -72,7 +75,7 @@ export function makeReaper({
     await runWorkerOnce<ToReaper>({
       name: 'reaper',
       path: new URL('../reaper.worker.ts', import.meta.url),
-      startMessage: { type: 'start', settings: { ...settings, isRequested, task } },
+      startMessage: { type: 'start', settings: { ...settings, isRequested, branchMaxIdleDays, task } },
       timeoutMs: TICK_MS,
       log,
       signal: ending.signal,

@@ -46,6 +46,7 @@ export interface TickOptions {
   objects: ReaperObjects
   newId(): string
   log: Log
+  branchMaxIdleDays: number | null
   /** A client waits for the tick, so it is performed even if none is due. */
   isRequested: boolean
   pause(ms: number): Promise<void>

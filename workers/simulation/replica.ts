@@ -230,6 +230,7 @@ export function makeReplica(options: ReplicaOptions) {
       config,
       now,
       cutoffs: cutoffsAt(now.getTime(), config),
+      branchMaxIdleDays: null,
       reaped: nothingReaped(),
       busyTables: null,
       linesGone: [],

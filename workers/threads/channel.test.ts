@@ -65,7 +65,12 @@ const toReaper: OfEach<ToReaper> = {
   start: [
     {
       type: 'start',
-      settings: { ...THREAD, isRequested: true, task: { kind: 'maintenance', means: MAINTENANCE } },
+      settings: {
+        ...THREAD,
+        isRequested: true,
+        branchMaxIdleDays: null,
+        task: { kind: 'maintenance', means: MAINTENANCE },
+      },
     },
   ],
   objectAnswer: [

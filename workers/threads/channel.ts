@@ -87,6 +87,7 @@ export const ReaperSettings = t.Composite([
   t.Object({
     /** A client waits for this tick, so it is performed even if none is due. */
     isRequested: t.Boolean(),
+    branchMaxIdleDays: t.Union([count, t.Null()]),
     task: t.Union([
       t.Object({ kind: t.Literal('tick') }),
       /** The tick only lists what it would remove. */

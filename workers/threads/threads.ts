@@ -8,7 +8,6 @@ import type { AnswerObjectCall } from '../runtime/object-calls.ts'
 import {
   assertNever,
   type FromWorker,
-  type MaintenanceMeans,
   type ToDispatcher,
   type ToScheduler,
   type ToTriggers,
@@ -24,6 +23,7 @@ export interface ThreadsOptions {
     | 'edition'
     | 'lakeRoot'
     | 'logFormat'
+    | 'branchMaxIdleDays'
     | 'maintenance'
     | 'namespaceLimit'
     | 'publicUrl'
@@ -53,8 +53,10 @@ const runnersOf = (config: ThreadsOptions['config']) => ({
   sidecarTokenUrls: config.sidecarTokenUrls,
 })
 
-const meansOf = (config: ThreadsOptions['config']): MaintenanceMeans | null =>
-  config.maintenance && { ...config.maintenance, ...runnersOf(config) }
+const reaperSettingsOf = (config: ThreadsOptions['config']) => ({
+  branchMaxIdleDays: config.branchMaxIdleDays,
+  maintenance: config.maintenance && { ...config.maintenance, ...runnersOf(config) },
+})
 
 /** Makes the dispatcher, the scheduler, the trigger evaluator and, unless it is switched off, the reaper. */
 export function makeThreads({ config, processId, sql, answerObjectCall, log, count }: ThreadsOptions) {
@@ -108,7 +110,7 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
         sql,
         answerObjectCall,
         settings,
-        maintenance: meansOf(config),
+        ...reaperSettingsOf(config),
         log,
         onMessage: handlerOf('reaper'),
       })

@@ -1,15 +1,21 @@
 // Built-in sharing: grants are rows in the database of the shared resources.
 import assert from 'node:assert'
-import { and, asc, count, eq, isNull, sql } from 'drizzle-orm'
+import { and, asc, eq, isNull, sql } from 'drizzle-orm'
 import type { Db, Tx } from '../../../drizzle/client.ts'
 import { accessGrants, landingZones, namespaces, pipelines } from '../../../drizzle/schema/index.ts'
+import { userLock } from '../../../drizzle/user-lock.ts'
 import type { Resource, Sharing } from '../../core/access.ts'
-import { forbidden, invalid, notFound } from '../../core/errors.ts'
+import { forbidden, notFound } from '../../core/errors.ts'
 import type { NewId } from '../../core/ids.ts'
+import { requireRoom, type SharedLimit } from '../../core/shares.ts'
 import { forgetOwner } from './hand-over.ts'
 
-/** Grants are listed without pages. To share with more users, share a namespace. */
-const GRANTS_PER_RESOURCE = 1_000
+/** Grants are listed without pages. The owner of the resource may use all of them. */
+const GRANTS: SharedLimit = {
+  limit: 1_000,
+  things: 'grants on this resource',
+  remedy: 'revoke some, or ask its owner to share a namespace',
+}
 
 export const makeSharing = ({ db, newId }: { db: Db; newId: NewId }): Sharing => ({
   createGrant: (grant, decidedFor) =>
@@ -20,15 +26,12 @@ export const makeSharing = ({ db, newId }: { db: Db; newId: NewId }): Sharing =>
         throw forbidden(
           `the owner of ${NAMES[resourceType]} ${resourceId} has changed: send the request again`,
         )
-      const [existing] = await tx
-        .select({ total: count() })
-        .from(accessGrants)
-        .where(eq(accessGrants.resourceId, resourceId))
-      if (existing !== undefined && existing.total >= GRANTS_PER_RESOURCE)
-        throw invalid(
-          'resource_id',
-          `already has ${GRANTS_PER_RESOURCE} grants: revoke some, or share a namespace`,
-        )
+      const sharer = grant.grantorId === '' || grant.grantorId === owner ? null : grant.grantorId
+      if (sharer !== null) await tx.execute(userLock(sharer))
+      const ofResource = eq(accessGrants.resourceId, resourceId)
+      const total = await tx.$count(accessGrants, ofResource)
+      const own = await tx.$count(accessGrants, and(ofResource, eq(accessGrants.grantorId, grant.grantorId)))
+      requireRoom(GRANTS, { total, own }, sharer)
       const [stored] = await tx
         .insert(accessGrants)
         .values({ ...grant, id: newId() })

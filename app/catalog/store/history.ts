@@ -34,6 +34,11 @@ export const standsOn = (sql: Sql | SqlTx) => sql`
 export const hasUnfinishedRuns = (sql: Sql | SqlTx) => sql`
   exists (select from run r where r.branch = f.name and r.branch <> 'main' and r.status in ('pending', 'running'))`
 
+/** The time of the latest change of a branch: its opening, a commit, a rebase, the merge of a run, or its end. */
+export const changedAt = (branch: string) =>
+  `greatest(${branch}.created_at, ${branch}.updated_at, ${branch}.closed_at,
+    (select latest.created_at from lake_commit latest where latest.id = ${branch}.head))`
+
 const UNUSED = pick(lakeContents, 'id', 'metadataLocation')
 
 /** Deletes the contents that neither main nor a branch references, and returns them. */
@@ -119,12 +124,21 @@ async function closeOrphans(reaping: Reaping): Promise<void> {
   )
 }
 
-/** Closes branches of users after their expiry. A branch with unfinished runs stays open until they end. */
+/**
+ * Closes branches of users after their expiry, or after `BRANCH_MAX_IDLE_DAYS` without a change. A branch with unfinished runs
+ * stays open until they end.
+ */
 async function closeExpired(reaping: Reaping): Promise<void> {
+  const { now, branchMaxIdleDays } = reaping
   await closeAll(reaping, async (tx) => {
+    const isIdle =
+      branchMaxIdleDays === null
+        ? tx`false`
+        : tx`${tx.unsafe(changedAt('f'))} < ${now}::timestamptz - ${branchMaxIdleDays}::float8 * interval '1 day'`
     const expired = await select(tx, { name: alias(lakeRefs, 'f').name })`
       from lake_ref f
-      where f.kind = 'user' and f.state = 'open' and f.expires_at < ${reaping.now} and not ${hasUnfinishedRuns(tx)}
+      where f.kind = 'user' and f.state = 'open' and (f.expires_at < ${now} or ${isIdle})
+        and not ${hasUnfinishedRuns(tx)}
       order by f.name limit ${ORPHANS_PER_BATCH} for update`
     // A statement after the lock sees every run that was requested before it.
     return select(tx, { name: alias(lakeRefs, 'f').name })`

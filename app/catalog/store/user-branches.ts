@@ -4,14 +4,17 @@ import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { COUNT, computed, only, pick, present, type RowOf, select } from '../../../drizzle/rows.ts'
 import { lakeCommits, lakeRefs } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
+import { lockUser } from '../../../drizzle/user-lock.ts'
 import { andVisibleId, andVisibleTable, type VisibleTables } from '../../../drizzle/visibility.ts'
 import type { Page } from '../../core/pagination.ts'
 import { closeBranches } from './branches.ts'
-import { forgetBranches, hasUnfinishedRuns } from './history.ts'
+import { changedAt, forgetBranches, hasUnfinishedRuns } from './history.ts'
 
 /** Names of hidden branches begin with a character that no name of a user has. */
 export const HIDDEN = '_'
 
+/** A branch without a change for so long is idle. */
+const IDLE_DAYS = 30
 const ref = alias(lakeRefs, 'ref')
 const SHOWN = {
   ...pick(ref, 'name', 'state', 'head', 'description', 'createdBy', 'createdAt', 'expiresAt'),
@@ -25,8 +28,9 @@ const SHOWN = {
   tablesChanged: computed<number>(
     '(select count(*) from branch_entry own where own.ref = ref.name and own.content_id is distinct from own.base_content)::int',
   ),
-  updatedAt: computed<Date>(
-    'greatest(ref.created_at, ref.updated_at, ref.closed_at, (select latest.created_at from lake_commit latest where latest.id = ref.head))',
+  updatedAt: computed<Date>(changedAt('ref')),
+  isIdle: computed<boolean>(
+    `ref.kind = 'user' and ref.state = 'open' and ${changedAt('ref')} < clock_timestamp() - ${IDLE_DAYS} * interval '1 day'`,
   ),
 }
 export type ShownBranch = RowOf<typeof SHOWN>
@@ -127,6 +131,20 @@ export async function openUserBranch(tx: SqlTx, branch: NewUserBranch): Promise<
 export async function countOpenBranches(sql: Sql | SqlTx, kind: NewUserBranch['kind']): Promise<number> {
   return only(await select(sql, { total: COUNT })`from lake_ref where kind = ${kind} and state = 'open'`)
     .total
+}
+
+/**
+ * `countOpenBranches`, also of the branches that `user` created. Concurrent openings of the user wait for the end of this
+ * transaction.
+ */
+export async function countOpenBranchesOf(
+  tx: SqlTx,
+  kind: NewUserBranch['kind'],
+  user: string | null,
+): Promise<{ total: number; own: number }> {
+  if (user !== null) await lockUser(tx, user)
+  const own = computed<number>(tx`count(*) filter (where created_by = ${user})::int`)
+  return only(await select(tx, { total: COUNT, own })`from lake_ref where kind = ${kind} and state = 'open'`)
 }
 
 /** Whether pending or running runs will merge into the branch. If the branch is locked, no further run is requested. */

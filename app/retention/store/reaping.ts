@@ -63,6 +63,8 @@ export interface Reaping {
   /** The time of the database at the start of the tick, and the cutoffs that follow from it. */
   now: Date
   cutoffs: Cutoffs
+  /** Branches of users without a change for so long are closed; null: none is. */
+  branchMaxIdleDays: number | null
   /** Counted after each batch, so a duty that fails half way is counted half way. */
   reaped: Reaped
   /** Tables whose expired snapshots and history stay until a later tick; null until the duty of snapshots has ended. */

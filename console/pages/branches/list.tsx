@@ -110,7 +110,7 @@ const BranchTable = ({ branches }: { branches: readonly Branch[] }) => (
           </>
         ),
       },
-      { name: 'Status', cell: ({ status }) => <Status status={status} /> },
+      { name: 'Status', cell: ({ status, is_idle: isIdle }) => <Status status={isIdle ? 'idle' : status} /> },
       { name: 'Ahead', isNumeric: true, cell: (branch) => count(branch.commits_ahead) },
       { name: 'Behind', isNumeric: true, cell: (branch) => count(branch.commits_behind) },
       { name: 'Tables changed', isNumeric: true, cell: (branch) => count(branch.tables_changed) },
