@@ -5,7 +5,7 @@ import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { argument, callWith, type ReaderCall } from './calls.ts'
 import { dateFormat, FILE_ARGUMENT, factsOf, placeOf, type Reader, textsOf, valueBeside } from './reader.ts'
-import { isKept, typeOf } from './text-types.ts'
+import { isKept, trimmed, typeOf } from './text-types.ts'
 
 // CSV: DuckDB chooses types by the first rows of each file. Here all values are read as text once, and each column gets the type
 // that keeps all of them.
@@ -72,7 +72,8 @@ async function typesOf(
       ? []
       : (
           await reader.rows(
-            `SELECT ${checked.map((column) => offSql(textOf(call, column), column.type)).join(', ')} FROM ${asText}`,
+            `SELECT ${checked.map(({ type }, index) => offSql(`v${index}`, type)).join(', ')}
+             FROM (SELECT ${checked.map((column, index) => `${textOf(call, column)} AS v${index}`).join(', ')} FROM ${asText})`,
           )
         ).flat()
   const off = checked.filter((_, index) => Number(isOff[index]) > 0)
@@ -143,12 +144,12 @@ function offSql(value: string, type: string): string {
   const kept = isKept(value, type)
   return type === 'VARCHAR'
     ? `CASE WHEN count(*) FILTER (WHERE ${kept}) = 0 THEN count(${value}) ELSE 0 END`
-    : `count(*) FILTER (WHERE NOT ${kept})`
+    : `count(${value}) FILTER (WHERE NOT ${kept})`
 }
 
 /** The text of a value, with a point in numbers. */
 function textOf(call: ReaderCall, { name, type }: Column): string {
-  const text = `trim(${quoteIdentifier(name)})`
+  const text = trimmed(quoteIdentifier(name))
   const thousands = argument(call, 'thousands')
   const point = argument(call, 'decimal_separator')
   if (type !== 'DOUBLE' && type !== 'BIGINT') return text

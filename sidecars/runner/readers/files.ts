@@ -1,4 +1,4 @@
-import { closeSync, createReadStream, openSync, readSync, statSync } from 'node:fs'
+import { closeSync, createReadStream, openSync, type ReadStream, readSync, statSync } from 'node:fs'
 import { createGunzip, createZstdDecompress } from 'node:zlib'
 import { landingName } from '../author/csv-fault.ts'
 import { argument, type ReaderCall } from './calls.ts'
@@ -8,6 +8,7 @@ import { hasWholeFrames } from './zstd-frames.ts'
 // Looks at files before DuckDB reads them. DuckDB reads a damaged compressed file to its damage, and calls that success.
 
 const HEAD_BYTES = 4_096
+const CHUNK_BYTES = 1_048_576
 const GZIP = '1f8b'
 const ZSTD = '28b52ffd'
 /** Files that were checked completely, by identity of their content on this machine. */
@@ -18,14 +19,11 @@ type Compression = 'gzip' | 'zstd'
 
 /** Refuses damaged compressed files, and files in another format than the call reads. Throws EngineError. */
 export async function checkFiles(call: ReaderCall, files: readonly string[]): Promise<void> {
-  const isNamed = argument(call, 'compression') !== undefined
-  const option = argument(call, 'compression')?.replaceAll("'", '').toLowerCase()
   for (const file of files) {
     const head = headOf(file)
     const magic = head.toString('hex', 0, 4)
     const actual = magic.startsWith(GZIP) ? 'gzip' : magic === ZSTD ? 'zstd' : null
-    const named = /\.gz$/i.test(file) ? 'gzip' : /\.zst$/i.test(file) ? 'zstd' : null
-    const applied = isNamed && option !== 'auto' && option !== 'auto_detect' ? option : (named ?? 'none')
+    const applied = compressionOf(call, file)
     if (call.kind !== 'parquet') {
       refuseOtherFormat(call, file, { head, actual, applied })
       if (applied === 'gzip' || applied === 'zstd') await checkWhole(file, applied)
@@ -33,10 +31,35 @@ export async function checkFiles(call: ReaderCall, files: readonly string[]): Pr
   }
 }
 
+/** The compression that the call applies: the author's, or that of the file's name. */
+function compressionOf(call: ReaderCall, file: string): string {
+  const option = argument(call, 'compression')?.replaceAll("'", '').toLowerCase()
+  if (option !== undefined && option !== 'auto' && option !== 'auto_detect') return option
+  return /\.gz$/i.test(file) ? 'gzip' : /\.zst$/i.test(file) ? 'zstd' : 'none'
+}
+
+/** The bytes of a file as the call reads them. */
+export async function* contentOf(call: ReaderCall, file: string): AsyncGenerator<Buffer> {
+  const compression = compressionOf(call, file)
+  const source = createReadStream(file, { highWaterMark: CHUNK_BYTES })
+  if (compression === 'none') yield* source
+  else yield* decompressed(source, compression === 'gzip' ? 'gzip' : 'zstd')
+}
+
+async function* decompressed(source: ReadStream, compression: Compression): AsyncGenerator<Buffer> {
+  const stream = compression === 'gzip' ? createGunzip() : createZstdDecompress()
+  source.on('error', (error) => stream.destroy(error))
+  try {
+    yield* source.pipe(stream)
+  } finally {
+    source.destroy()
+  }
+}
+
 function refuseOtherFormat(
   call: ReaderCall,
   file: string,
-  { head, actual, applied }: { head: Buffer; actual: Compression | null; applied: string | undefined },
+  { head, actual, applied }: { head: Buffer; actual: Compression | null; applied: string },
 ): void {
   const landed = landingName(file)
   if (actual !== null && applied === 'none')
@@ -81,17 +104,12 @@ async function checkWhole(path: string, compression: Compression): Promise<void>
   const identity = `${dev}:${ino}:${size}:${mtimeMs}`
   if (checked.has(identity)) return
   if (compression === 'zstd' && !hasAllFrames(path, size)) throw damaged(path, 'its end is missing')
-  const stream = compression === 'gzip' ? createGunzip() : createZstdDecompress()
-  const source = createReadStream(path)
-  source.on('error', (error) => stream.destroy(error))
   try {
-    for await (const _ of source.pipe(stream)) {
+    for await (const _ of decompressed(createReadStream(path), compression)) {
       // Only the checks of the format count.
     }
   } catch (error) {
     throw damaged(path, error instanceof Error ? error.message : String(error))
-  } finally {
-    source.destroy()
   }
   if (checked.size === CHECKED_MAX) checked.clear()
   checked.add(identity)

@@ -3,6 +3,8 @@ import { type DuckType, parseDuckType, renderDuckType } from '../../../lake/iceb
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { argument, callWith, type ReaderCall } from './calls.ts'
+import { contentOf } from './files.ts'
+import { type JsonFindings, JsonScan } from './json-scan.ts'
 import {
   dateFormat,
   FILE_ARGUMENT,
@@ -36,6 +38,8 @@ interface Leaf {
   /** A JSON path below the column. */
   path: string
   isMany: boolean
+  /** The key of its values in the files, in lower case. Null: the values have different keys, or none. */
+  key: string | null
   type: string
 }
 
@@ -55,10 +59,18 @@ export async function jsonArguments(reader: Reader): Promise<Record<string, stri
   const formats: Record<string, string> = {}
   for (const { name, type } of described) types.set(name, parseDuckType(type))
   const leaves = [...types].flatMap(([name, type]) =>
-    leavesOf(type, { name, column: name, path: '$', isMany: false }),
+    leavesOf(type, {
+      name,
+      column: name,
+      path: '$',
+      isMany: false,
+      key: name === 'json' ? null : name.toLowerCase(),
+    }),
   )
-  if (leaves.some(({ type }) => type === 'DOUBLE')) await refuseLongNumbers(reader)
-  for (const leaf of leaves) {
+  const found = leaves.some(({ type }) => type !== 'JSON') ? await scanned(reader) : null
+  const open = leaves.filter((leaf) => leaf.type === 'JSON' || (found !== null && isOpen(leaf, found)))
+  if (found?.hasLongDecimals && open.some(({ type }) => type === 'DOUBLE')) await refuseLongNumbers(reader)
+  for (const leaf of open) {
     const type = await leafType(reader, leaf, formats)
     const whole = types.get(leaf.column)
     if (type !== leaf.type && whole !== undefined) types.set(leaf.column, replaced(whole, leaf, type))
@@ -67,6 +79,28 @@ export async function jsonArguments(reader: Reader): Promise<Record<string, stri
     ([name, type]) => `${quoteLiteral(name)}: ${quoteLiteral(renderDuckType(type, quoteIdentifier))}`,
   )
   return columns.length === 0 ? all : { columns: `{${columns.join(', ')}}`, ...formats }
+}
+
+/** What the bytes of all files show. */
+async function scanned({ call, files }: Reader): Promise<JsonFindings> {
+  const scan = new JsonScan()
+  for (const file of files) {
+    for await (const chunk of contentOf(call, file)) scan.add(chunk)
+    scan.end()
+  }
+  return scan.found
+}
+
+/** True if a leaf needs a look at its values. */
+function isOpen({ type, key }: Leaf, found: JsonFindings): boolean {
+  if (type !== 'DOUBLE') return found.hasOtherDates || (found.hasZones && found.hasLocalTimes)
+  // The engine adds a number to keys that differ in case only.
+  const isAny = key === null || /_\d+$/.test(key) || found.longWholes === null
+  return (
+    found.hasLongDecimals ||
+    (isAny && found.longWholes?.size !== 0) ||
+    found.longWholes?.has(key ?? '') === true
+  )
 }
 
 const isRenamed = (name: string, columns: readonly Column[]) => {
@@ -84,13 +118,20 @@ function leavesOf(type: DuckType, at: Omit<Leaf, 'type'>): Leaf[] {
     case 'list':
       return leavesOf(type.element, { ...at, name: `${at.name}[]`, path: `${at.path}[*]`, isMany: true })
     case 'map':
-      return leavesOf(type.value, { ...at, name: `${at.name}.*`, path: `${at.path}.*`, isMany: true })
+      return leavesOf(type.value, {
+        ...at,
+        name: `${at.name}.*`,
+        path: `${at.path}.*`,
+        isMany: true,
+        key: null,
+      })
     case 'struct':
       return type.fields.flatMap((field) =>
         leavesOf(field.type, {
           ...at,
           name: `${at.name}.${field.name}`,
           path: `${at.path}.${JSON.stringify(field.name)}`,
+          key: field.name.toLowerCase(),
         }),
       )
   }

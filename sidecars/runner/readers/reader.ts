@@ -5,7 +5,7 @@ import { quoteIdentifier } from '../../../lake/quote.ts'
 import { landingName } from '../author/csv-fault.ts'
 import type { ReaderCall } from './calls.ts'
 import { differsSql, fitsSql, formatsOf } from './date-formats.ts'
-import { factsSql, isKept, type TextFacts } from './text-types.ts'
+import { factsSql, isKept, type TextFacts, trimmed } from './text-types.ts'
 
 /** A call of a reader, and means to look at its files. */
 export interface Reader {
@@ -37,9 +37,10 @@ export const placeOf = (file: string | null, column: string): string =>
 
 /** The facts about the texts of each column, in one pass. */
 export async function factsOf(reader: Reader, from: string, values: readonly string[]): Promise<TextFacts[]> {
-  const each = values.map(factsSql)
+  const each = values.map((_, index) => factsSql(`v${index}`))
+  const named = values.map((value, index) => `${value} AS v${index}`)
   const [row = []] = await reader.rows(
-    `SELECT ${each.flatMap((facts) => Object.values(facts)).join(', ')} FROM ${from}`,
+    `SELECT ${each.flatMap((facts) => Object.values(facts)).join(', ')} FROM (SELECT ${named.join(', ')} FROM ${from})`,
   )
   const names = Object.keys(each[0] ?? {})
   return values.map((_, index) => {
@@ -55,7 +56,7 @@ export async function valueBeside(
   type: string,
 ): Promise<{ value: string; file: string | null }> {
   const [[value, file] = []] = await reader.rows(
-    `SELECT v, file FROM ${from} WHERE NOT ${isKept('v', type)} LIMIT 1`,
+    `SELECT v, file FROM ${from} WHERE v IS NOT NULL AND NOT ${isKept('v', type)} LIMIT 1`,
   )
   return { value: value ?? '', file: file ?? null }
 }
@@ -88,11 +89,7 @@ export async function dateFormat(reader: Reader, texts: Texts): Promise<string |
 }
 
 /** SQL of the texts of one column of a source. */
-export const textsOf = (
-  column: string,
-  source: string,
-  value = `trim(${quoteIdentifier(column)})`,
-): Texts => ({
+export const textsOf = (column: string, source: string, value = trimmed(quoteIdentifier(column))): Texts => ({
   column,
   from: `(SELECT ${value} AS v, ${FILE_COLUMN} AS file FROM ${source})`,
 })

@@ -15,6 +15,15 @@ const PADDED = String.raw`^[-+]?0\d|^\+\d{7}`
 const full = (value: string, pattern: string) => `regexp_full_match(${value}, ${quoteLiteral(pattern)})`
 const part = (value: string, pattern: string) => `regexp_extract(${value}, ${quoteLiteral(pattern)}, 1)`
 const isOf = (value: string, type: string) => `TRY_CAST(${value} AS ${type}) IS NOT NULL`
+/** The text of a value after a cast to a type and back. */
+const backFrom = (value: string, type: string) => `CAST(TRY_CAST(${value} AS ${type}) AS VARCHAR)`
+// The engine evaluates both sides of AND and OR for every row of an aggregate's filter. With CASE it skips the costly side.
+const both = (quick: string, costly: string) => `(CASE WHEN ${quick} THEN ${costly} ELSE false END)`
+const either = (quick: string, costly: string) => `(CASE WHEN ${quick} THEN true ELSE ${costly} END)`
+
+/** SQL of a value without spaces around it. Most values have none, and `trim` costs more than reading them. */
+export const trimmed = (value: string): string =>
+  `CASE WHEN prefix(${value}, ' ') OR suffix(${value}, ' ') THEN trim(${value}) ELSE ${value} END`
 
 /** Digits that a DOUBLE keeps for certain. */
 const SURE_DIGITS = 15
@@ -28,17 +37,20 @@ export function isKept(value: string, type: string): string {
     case 'BOOLEAN':
       return `lower(${value}) IN ('true', 'false')`
     case 'BIGINT':
-      return `(${full(value, String.raw`-?(0|[1-9]\d{0,17})`)})`
+      return full(value, String.raw`-?(0|[1-9]\d{0,17})`)
     case 'DOUBLE':
-      return `(length(${value}) <= ${SURE_DIGITS} AND ${full(value, String.raw`-?(0|[1-9]\d*)?(\.\d*)?([eE][-+]?\d{1,2})?`)})`
+      return either(
+        `strlen(${value}) <= ${SURE_DIGITS} AND ${full(value, String.raw`-?(0|[1-9]\d*)?(\.\d*)?([eE][-+]?\d{1,2})?`)}`,
+        isPlainFloat(value),
+      )
     case 'DATE':
-      return `(${full(value, DATE)} AND ${isOf(value, 'DATE')})`
+      return both(full(value, DATE), isOf(value, 'DATE'))
     case 'TIME':
-      return `(${full(value, TIME)} AND ${isOf(value, 'TIME')})`
+      return both(full(value, TIME), isOf(value, 'TIME'))
     case 'TIMESTAMP':
-      return `(${full(value, `${DATE}([ T]${TIME})?`)} AND ${isOf(value, 'TIMESTAMP')})`
+      return both(full(value, `${DATE}([ T]${TIME})?`), isOf(value, 'TIMESTAMP'))
     case 'TIMESTAMP WITH TIME ZONE':
-      return `(${full(value, `${DATE}[ T]${TIME}${ZONE}`)} AND ${isOf(value, 'TIMESTAMPTZ')})`
+      return both(full(value, `${DATE}[ T]${TIME}${ZONE}`), isOf(value, 'TIMESTAMPTZ'))
     // Text that could be a number or a time in all files.
     case 'VARCHAR':
       return `NOT ${full(value, '[-+]?[0-9.][-+0-9.:/ TZeE]*|(?i:true|false)')}`
@@ -51,12 +63,28 @@ export function isKept(value: string, type: string): string {
 const digitsOf = (value: string) => `trim(replace(${part(value, String.raw`^[-+]?([\d.]*)`)}, '.', ''), '0')`
 /** True if a DOUBLE prints the same digits. */
 export const survives = (value: string): string =>
-  `${digitsOf(value)} IS NOT DISTINCT FROM ${digitsOf(`CAST(TRY_CAST(${value} AS DOUBLE) AS VARCHAR)`)}`
-export const isLong = (value: string): string => `length(${digitsOf(value)}) > ${SURE_DIGITS}`
-const decimalsOf = (value: string) => `length(rtrim(${part(value, String.raw`\.(\d*)`)}, '0'))`
+  either(
+    `${backFrom(value, 'DOUBLE')} = ${value}`,
+    `${digitsOf(value)} IS NOT DISTINCT FROM ${digitsOf(backFrom(value, 'DOUBLE'))}`,
+  )
+export const isLong = (value: string): string =>
+  both(`strlen(${value}) > ${SURE_DIGITS}`, `length(${digitsOf(value)}) > ${SURE_DIGITS}`)
+const decimalsOf = (value: string) => `length(rtrim(split_part(${value}, '.', 2), '0'))`
 /** True for a float of a program: DOUBLE gives back its digits, and it has too many decimals for an amount. */
 export const isFloat = (value: string): string =>
-  `(${full(value, String.raw`-?\d+\.\d+([eE][-+]?\d+)?`)} AND ${decimalsOf(value)} > ${AMOUNT_SCALE} AND ${survives(value)})`
+  either(
+    isPlainFloat(value),
+    both(
+      `${decimalsOf(value)} > ${AMOUNT_SCALE} AND ${full(value, String.raw`-?\d+\.\d+([eE][-+]?\d+)?`)}`,
+      survives(value),
+    ),
+  )
+/** True for most floats of programs, by a quicker test. DOUBLE prints no zeros at the end. */
+const isPlainFloat = (value: string) =>
+  both(
+    `strlen(${value}) - strpos(${value}, '.') > ${AMOUNT_SCALE}`,
+    `${backFrom(value, 'DOUBLE')} = ${value}`,
+  )
 
 export interface TextFacts {
   values: number
@@ -80,17 +108,28 @@ export interface TextFacts {
 /** SQL of the facts about a text, in the order of their names here. */
 export const factsSql = (value: string): Readonly<Record<keyof TextFacts, string>> => {
   const count = (condition: string) => `count(*) FILTER (WHERE ${condition})`
+  const isPlain = full(value, PLAIN)
   return {
     values: `count(${value})`,
     padded: count(`regexp_matches(${value}, ${quoteLiteral(PADDED)})`),
     whole: count(full(value, WHOLE)),
-    bigint: count(`${full(value, WHOLE)} AND ${isOf(value, 'BIGINT')}`),
-    plain: count(full(value, PLAIN)),
+    bigint: count(both(full(value, WHOLE), isOf(value, 'BIGINT'))),
+    plain: count(isPlain),
     float: count(full(value, FLOAT)),
-    lossy: count(`${full(value, FLOAT)} AND ${isLong(value)} AND NOT (${survives(value)})`),
-    amounts: count(`${full(value, PLAIN)} AND ${isLong(value)} AND ${decimalsOf(value)} <= ${AMOUNT_SCALE}`),
-    wholeDigits: `max(length(ltrim(${part(value, String.raw`^[-+]?(\d*)`)}, '0')))`,
-    scale: `max(${decimalsOf(value)})`,
+    lossy: count(
+      both(
+        `strlen(${value}) > ${SURE_DIGITS} AND ${full(value, FLOAT)}`,
+        both(`NOT ${survives(value)}`, isLong(value)),
+      ),
+    ),
+    amounts: count(
+      both(
+        `strlen(${value}) > ${SURE_DIGITS} AND ${isPlain}`,
+        both(`${decimalsOf(value)} <= ${AMOUNT_SCALE}`, isLong(value)),
+      ),
+    ),
+    wholeDigits: `max(length(ltrim(split_part(${value}, '.', 1), '+-0'))) FILTER (WHERE ${isPlain})`,
+    scale: `max(${decimalsOf(value)}) FILTER (WHERE ${isPlain})`,
     boolean: count(isKept(value, 'BOOLEAN')),
     time: count(isKept(value, 'TIME')),
     date: count(isKept(value, 'DATE')),
