@@ -108,11 +108,16 @@ export async function isFrozenInput(
   key: string,
   visibleZones: Visible['zones'],
 ): Promise<boolean> {
+  const folder = zoneFolderOf(key)
+  if (folder === null) return false
+  // A file keeps its name when it moves within its zone. Each step uses an index, whatever the number of files.
+  const filename = key.slice(key.lastIndexOf('/') + 1)
   const found = await sql`
-    select from run_file frozen
-    join landing_file file on file.id = frozen.landing_file_id
-    join landing_zone zone on zone.id = frozen.zone_id
-    where frozen.run_id = ${runId} and frozen.attempt = ${attempt}
+    select from landing_zone zone
+    join landing_file file on file.zone_id = zone.id and file.filename = ${filename}
+    join run_file frozen on frozen.landing_file_id = file.id
+    where zone.namespace = ${folder.namespace} and zone.name = ${folder.name}
+      and frozen.run_id = ${runId} and frozen.attempt = ${attempt}
       and ${key} in (file.path, zone.namespace || '/landing/' || zone.name || '/' || file.filename)
       ${andVisibleId(sql, sql`zone.id`, visibleZones)}
     limit 1`
