@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { JsonScan } from './json-scan.ts'
 
-/** What the scan finds, for every size of chunks. */
+/** The findings of the scan, for every size of chunks. */
 function found(text: string) {
   const bytes = Buffer.from(text)
   const each = [1, 2, 3, 7, bytes.length].map((size) => {

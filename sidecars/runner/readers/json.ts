@@ -81,7 +81,7 @@ export async function jsonArguments(reader: Reader): Promise<Record<string, stri
   return columns.length === 0 ? all : { columns: `{${columns.join(', ')}}`, ...formats }
 }
 
-/** What the bytes of all files show. */
+/** The findings in the bytes of all files. */
 async function scanned({ call, files }: Reader): Promise<JsonFindings> {
   const scan = new JsonScan()
   for (const file of files) {
