@@ -32,6 +32,16 @@ for (const config of ['merge_strategy: append_only', 'merge_strategy: incrementa
     ])
   })
 
+test('a feed may begin with files without values', async ({ request }) => {
+  const feed = await newFeed(request, 'read_csv_auto', 'merge_strategy: append_only')
+  expect(await feed.deliver('a.csv', 'id,qty,day\n')).toMatchObject({ error: null, rows_written: 0 })
+  expect(await feed.deliver('b.csv', 'id,qty,day\n1,,\n')).toMatchObject({ error: null, rows_written: 1 })
+  expect(await feed.deliver('c.csv', 'id,qty,day\n2,2.5,2026-01-01\n')).toMatchObject({ error: null })
+  expect(
+    await feed.rows('typeof(id) as id, typeof(qty) as qty, typeof(day) as day, count(qty) over () as n'),
+  ).toEqual(Array(2).fill({ id: 'BIGINT', qty: 'DOUBLE', day: 'DATE', n: 1 }))
+})
+
 test('null, {} and [] of JSON fit a table with types', async ({ request }) => {
   const feed = await newFeed(request, 'read_json_auto', 'merge_strategy: append_only')
   const files = ['{"p":{"one":1},"q":[1]}', '{"p":null,"q":null}', '{"p":{},"q":[]}', '{"p":{"one":null}}']

@@ -15,7 +15,7 @@ import {
   toDuckDb,
   toIceberg,
 } from '../format/types.ts'
-import { digitsOf, fitOf, isPromotable, normal } from './fit.ts'
+import { digitsOf, fitOf, fittedSql, isPromotable, normal } from './fit.ts'
 
 export interface NextSchema {
   readonly schema: Schema
@@ -47,11 +47,24 @@ export function schemaForReplace(columns: readonly Column[], previous?: Previous
  * The schema of a table that gets more rows. New columns are added. Columns missing from the new rows stay and are null there.
  * A type is widened when Iceberg allows it (int -> long, float -> double, decimal precision). All other new rows get the table's
  * type, and the cast that writes them refuses values that do not fit (fit.ts).
+ *
+ * A column of `valueless` never had a value. If the new type does not fit it, it becomes a new column of the same name, so old files
+ * are not read for it.
  * @throws UnsupportedColumn
  */
-export function schemaForAppend(columns: readonly Column[], current: PreviousSchema): NextSchema {
+export function schemaForAppend(
+  columns: readonly Column[],
+  current: PreviousSchema,
+  valueless: ReadonlySet<number> = new Set(),
+): NextSchema {
   const ids = idsAfter(current.lastColumnId)
-  const fields = appendedFields(storedTypes(columns), current.schema.fields, ids.next)
+  const stored = storedTypes(columns)
+  const typeOf = new Map(stored.map(({ name, type }) => [name.toLowerCase(), type]))
+  const fields = appendedFields(stored, current.schema.fields, ids.next).map((field) => {
+    const type = valueless.has(field.id) ? typeOf.get(field.name.toLowerCase()) : undefined
+    const isMisfit = type !== undefined && fittedSql('', type, field) !== null
+    return isMisfit ? newField({ name: field.name, type }, ids.next) : field
+  })
   return nextSchema(fields, ids.last(), current)
 }
 

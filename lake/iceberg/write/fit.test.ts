@@ -1,7 +1,7 @@
 // Writes values of one type into columns of another by each strategy, and reads them back.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { useTestLake } from '../test-lake.ts'
+import { readIndependently, useTestLake } from '../test-lake.ts'
 import { misfitIn } from './fit.ts'
 import type { WriteRules } from './strategy.ts'
 
@@ -112,6 +112,47 @@ describe('an error names the value that does not fit, and both types', () => {
     const first = await lake.writeBy(null, 'SELECT 1 AS a', APPEND)
     const sql = 'SELECT CASE WHEN i = 99999 THEN 1.5 ELSE i END::DOUBLE AS a FROM range(100000) t(i)'
     await expect(lake.writeBy(first.table, sql, APPEND)).rejects.toThrow('where the value 1.5 does not fit')
+  })
+})
+
+describe('a column that never had a value takes its first type', () => {
+  test.each([
+    ['2.5::DOUBLE', 'DOUBLE', '2.5'],
+    ["DATE '2026-01-01'", 'DATE', '2026-01-01'],
+    ["{'one': [1]}", 'STRUCT(one INTEGER[])', "{'one': [1]}"],
+    ['MAP {1: 2}', 'MAP(INTEGER, INTEGER)', '{1=2}'],
+  ])('%s', async (after, type, value) => {
+    for (const rules of STRATEGIES) {
+      for (const before of ['NULL::VARCHAR', 'NULL::JSON', 'NULL::INTEGER[]'])
+        expect(await written(before, after, rules)).toEqual([[type, value]])
+      const empty = await lake.writeBy(null, "SELECT 'x' AS id, 'y' AS a WHERE false", rules)
+      if (rules.partitionBy !== undefined) continue
+      const { table } = await lake.writeBy(empty.table, `SELECT 1 AS id, ${after} AS a`, rules)
+      expect(
+        await lake.rows(`SELECT typeof(id) AS id, typeof(a) AS a FROM ${await lake.source(table)}`),
+      ).toEqual([{ id: 'INTEGER', a: type }])
+    }
+  })
+
+  test('but not when one row had a value', async () => {
+    const first = await lake.writeBy(null, 'SELECT NULL::VARCHAR AS a, [1] AS b', APPEND)
+    const second = await lake.writeBy(first.table, "SELECT 'x' AS a, [1] AS b", APPEND)
+    await expect(lake.writeBy(second.table, 'SELECT 1 AS a', APPEND)).rejects.toThrow(
+      'the value 1 does not fit',
+    )
+    await expect(lake.writeBy(second.table, "SELECT 'x' AS b", APPEND)).rejects.toThrow(
+      'the value x does not fit',
+    )
+  })
+
+  test('and earlier snapshots keep the old column', async () => {
+    const first = await lake.writeBy(null, 'SELECT 1 AS id, NULL::VARCHAR AS a', APPEND)
+    const second = await lake.writeBy(first.table, 'SELECT 2 AS id, 5 AS a', APPEND)
+    expect(await lake.rows(`SELECT id, a FROM ${await lake.source(second.table)} ORDER BY id`)).toEqual([
+      { id: 1, a: null },
+      { id: 2, a: 5 },
+    ])
+    expect(await readIndependently(second.table)).toHaveLength(2)
   })
 })
 

@@ -42,6 +42,7 @@ import {
 } from './merge.ts'
 import type { WrittenDeletes } from './position-deletes.ts'
 import { metricsOf } from './stats.ts'
+import { valuelessColumns } from './valueless.ts'
 import { type NewDataFile, type NewDeleteFile, schemaAndSpecOf } from './write.ts'
 import {
   type Candidate,
@@ -159,7 +160,7 @@ export const removedFiles = ({ replaced, compacted }: TableChange): TableFile[] 
  * @throws UnsupportedWrite, UnsupportedColumn, UnsupportedPartition, UnsupportedTable
  */
 export async function writeByStrategy(write: ResultWrite): Promise<TableChange> {
-  const shape = shapeOfResult(write)
+  const shape = await shapeWithFirstTypes(write)
   const { mergeStrategy } = write.rules
   const isPlain = shape.order.length === 0 && shape.spec.fields.length === 0
   if (isMerge(write.rules)) return mergeResult(write, shape)
@@ -189,6 +190,15 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
     rowsWritten,
     operation: isUnchanged ? null : 'append',
   }
+}
+
+/** The shape of a result. A column of the table that never had a value takes the type of the result. */
+async function shapeWithFirstTypes(write: ResultWrite): Promise<Shape> {
+  const shape = shapeOfResult(write)
+  if (write.table === null) return shape
+  const doubtful = write.columns.filter((column) => doubtsOf([column], shape.schema).length > 0)
+  const valueless = await valuelessColumns(write.table, doubtful, write)
+  return valueless.size === 0 ? shape : shapeOfResult(write, valueless)
 }
 
 /**
@@ -248,20 +258,17 @@ interface Shape {
   readonly fileBytes: number | null
 }
 
-function shapeOfResult({
-  rules,
-  columns,
-  table,
-  stage,
-  at,
-}: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>): Shape {
+function shapeOfResult(
+  { rules, columns, table, stage, at }: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>,
+  valueless?: ReadonlySet<number>,
+): Shape {
   const isHistory = rules.mergeStrategy === 'scd2'
   const historyFields = isHistory ? historyColumns(rules, columns) : []
   const previous = table ? { schema: currentSchema(table), lastColumnId: table['last-column-id'] } : undefined
   const all = [...columns, ...historyFields]
   const next =
     previous && rules.mergeStrategy !== 'full_refresh'
-      ? schemaForAppend(all, previous)
+      ? schemaForAppend(all, previous, valueless)
       : schemaForReplace(all, previous)
   const partitionSpec = partitionSpecOf(rules.partitionBy, next.schema)
   const properties = propertiesOf(rules, table)
