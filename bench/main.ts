@@ -26,6 +26,7 @@ import { benchTpchEngines } from './tpch-engines.ts'
 import { benchTraces } from './traces.ts'
 import { benchTriggerLatency } from './trigger-latency.ts'
 import { benchUploads } from './uploads.ts'
+import { benchVersions } from './versions.ts'
 
 const BENCHMARKS: Record<string, () => Promise<void>> = {
   start: benchStart,
@@ -57,6 +58,10 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
 }
 
 const names = process.argv.slice(2)
+if (names[0] === 'versions') {
+  await benchVersions(names.slice(1))
+  process.exit(0)
+}
 const unknown = names.filter((name) => !(name in BENCHMARKS))
 if (unknown.length > 0) {
   console.error(`unknown benchmark ${unknown.join(', ')}: use ${Object.keys(BENCHMARKS).join(', ')}`)

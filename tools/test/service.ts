@@ -20,6 +20,8 @@ const RESTARTED = / ended \(.*\): restart \d+/
 
 export type Service = {
   url: string
+  /** The process that was started. */
+  pid: number
   dataDir: string
   /** The last lines of the log, without successful requests. */
   log: () => string
@@ -32,11 +34,13 @@ export async function startService(
   env: Record<string, string> = {},
   /** Called with each line of the log. */
   onLine: (line: string) => void = () => {},
+  /** Another checkout, and the command that starts its service. */
+  { cwd, command } = { cwd: root, command: [process.execPath, 'sidecars/supervisor/main.ts'] },
 ): Promise<Service> {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-e2e-'))
   const port = await freePort()
-  const child = Bun.spawn([process.execPath, 'sidecars/supervisor/main.ts'], {
-    cwd: root,
+  const child = Bun.spawn(command, {
+    cwd,
     env: { ...ownEnvironment(), DATA_DIR: dataDir, PORT: String(port), SUPERVISED: '1', ...env },
     detached: true,
     stdin: 'pipe',
@@ -76,7 +80,7 @@ export async function startService(
     await stop()
     throw new Error(`the service did not become ready\n${log()}`)
   }
-  return { url: `http://127.0.0.1:${port}`, dataDir, log, stop }
+  return { url: `http://127.0.0.1:${port}`, pid: child.pid, dataDir, log, stop }
 }
 
 /** Only variables that any program needs. The tests must not use the developer's `DATABASE_URL`, for example. */
