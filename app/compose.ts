@@ -1,6 +1,6 @@
 // Composes the service around one database and one object store, for any runtime. The caller supplies the background work and
 // serves the returned application.
-import { fileWriting } from './access/guard.ts'
+import { fileWriting, pipelineWriting } from './access/guard.ts'
 import { attentionRoutes } from './attention/routes.ts'
 import { makeAttentionService } from './attention/service.ts'
 import { auditRoutes } from './audit/routes.ts'
@@ -121,7 +121,7 @@ export async function composeService(parts: ServiceParts) {
       versionRoutes(pipelines),
       previewRoutes(readers.previews),
       qualityTestRoutes(readers.tests),
-      triggerRoutes(services.triggers, config),
+      triggerRoutes(services.triggers, { ...config, mayWrite: pipelineWriting(ownership?.resources) }),
       scheduleRoutes(makeScheduleService({ db, clock, newId })),
       fileRoutes(services.files, fileWriting(ownership?.resources)),
       landingZoneRoutes(services.zones, readers.detection),

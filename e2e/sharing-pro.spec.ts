@@ -75,6 +75,33 @@ test('read permission does not allow changing or deleting a pipeline: 403 @pipel
   refused(await service.ask(eve, 'GET', PIPELINE), 404)
 })
 
+test('a reader of a pipeline gets no hash of its webhook tokens', async () => {
+  const created = await service.must(201, ann, 'POST', `${PIPELINE}/triggers`, {
+    type: 'webhook',
+    config: {},
+  })
+  const { token_hash: hash } = created.config as { token_hash: string }
+  expect(hash).toMatch(/^[0-9a-f]{64}$/)
+  const inspected = `${API}/inspector/trigger/instances`
+  const addresses = [
+    `${PIPELINE}/triggers`,
+    `${PIPELINE}/triggers/${created.id}`,
+    inspected,
+    `${inspected}/${created.id}`,
+    `${inspected}/${created.id}/export.json`,
+  ]
+  for (const address of addresses) {
+    const { status, text } = await service.ask(bob, 'GET', address)
+    expect([address, status, text.includes(hash)]).toEqual([address, 200, false])
+  }
+  const shown = await service.must(200, ann, 'GET', `${PIPELINE}/triggers/${created.id}`)
+  expect(shown.config).toEqual({ token_hash: hash })
+  expect(await service.must(200, bob, 'GET', `${PIPELINE}/triggers/${created.id}`)).toEqual({
+    ...shown,
+    config: {},
+  })
+})
+
 test('grants are listed and revoked as specified @sharing.list @sharing.revoke', async () => {
   const resource = { resource_type: 'pipeline', resource_id: pipelineId }
   const list = await service.must(200, ann, 'GET', listing(resource))

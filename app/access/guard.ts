@@ -2,6 +2,7 @@
 
 import type { Access } from '../core/access.ts'
 import { forbidden } from '../core/errors.ts'
+import type { PipelineRef } from '../core/pipeline-ref.ts'
 import type { Route } from '../core/route-table.ts'
 import { RULES, type Rule, type RuleRequest } from './rules.ts'
 import type { Resources } from './service.ts'
@@ -39,4 +40,16 @@ export const fileWriting =
       throw forbidden(
         'write permission on the pipeline, landing zone or namespace of the file required: ask its owner',
       )
+  }
+
+/** For answers that show more to writers of a pipeline than to its readers. */
+export type MayWritePipeline = (access: Access, ref: PipelineRef) => Promise<boolean>
+
+/** Without `resources` (community edition) every caller may write. */
+export const pipelineWriting =
+  (resources: Resources | undefined): MayWritePipeline =>
+  async (access, ref) => {
+    if (resources === undefined || access.isAdmin) return true
+    const found = await resources.pipeline(ref)
+    return found !== null && access.may(found, 'write')
   }

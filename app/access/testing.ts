@@ -49,7 +49,15 @@ export async function openPro() {
         makeLandingZoneService({ ...deps, clock: systemClock }),
         makeDetection({ ...deps, previewZone: () => Promise.reject(unavailable('runner')) }),
       ),
-      fileRoutes(makeFileService({ sql, objects, fileWritten: async () => {} }), fileWriting(resources)),
+      fileRoutes(
+        makeFileService({
+          sql,
+          objects,
+          takesFiles: parts.namespaces.takesFiles,
+          fileWritten: async () => {},
+        }),
+        fileWriting(resources),
+      ),
       sharingRoutes(sharing),
     ],
   })

@@ -142,6 +142,7 @@ export async function openTestCatalog(
   const objects = await openObjectStore({ kind: 'disk', root: join(directory, 'objects') })
   const tokens = makeTokens('a secret of the tests', lakeRoot)
   const credentials = makeCredentials('a secret of the tests', systemClock)
+  const namespaces = makeNamespaceService({ db })
   const { routes, objectRoutes, userRoutes, endpointOf } = makeCatalog({
     sql,
     objects,
@@ -152,7 +153,7 @@ export async function openTestCatalog(
     clock: systemClock,
     newId,
     resources: appParts.ownership?.resources,
-    namespaces: makeNamespaceService({ db }),
+    namespaces,
     columnsOfQuery,
     mergeToMain: mergeToMain === null ? null : mergeToMain(sql),
     vending: makeVending({
@@ -175,6 +176,7 @@ export async function openTestCatalog(
       (await tableIn(sql, view, table, await access.visible())) !== null,
     mayUse: makeMayUse(sql),
     mayWrite: async ({ table }) => table.name === 'orders',
+    takesFiles: ({ table }) => namespaces.takesFiles(table.namespace),
     clock: systemClock,
     newId,
     log: testLog,

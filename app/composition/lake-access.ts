@@ -54,6 +54,7 @@ export function makeLakeAccess(
       const resource = await ownership?.resources.table(table)
       return !!resource && access.may(resource, 'write')
     },
+    takesFiles: ({ table }) => namespaces.takesFiles(table.namespace),
     clock,
     newId,
     log,

@@ -62,7 +62,12 @@ export function makePipelineServices(parts: ServiceParts, { runner }: Sidecars, 
       calls: makeBuckets({ perSecond: WEBHOOK_CALLS_PER_SECOND, burst: WEBHOOK_CALLS_BURST }, { clock }),
       failures: makeFailures(config, clock, PROXY_WEBHOOK_FAILURES_FACTOR),
     }),
-    files: makeFileService({ sql, objects, fileWritten: pipelines.fileWritten }),
+    files: makeFileService({
+      sql,
+      objects,
+      takesFiles: namespaces.takesFiles,
+      fileWritten: pipelines.fileWritten,
+    }),
     zones: makeLandingZoneService({
       db,
       removals: patient.db,

@@ -15,6 +15,7 @@ const draftChanges: string[] = []
 const files = () =>
   makeFileService({
     ...parts,
+    takesFiles: parts.namespaces.takesFiles,
     fileWritten: async ({ name }, cause) => void draftChanges.push(`${name}: ${cause}`),
   })
 const all = { limit: 100, offset: 0 }
@@ -66,13 +67,37 @@ test('no database connection is held during slow disk writes', async () => {
   const key = { caller: '', operation: 'POST test', key: newId(), requestHash: 'same' }
   const form = () => formWith(new File(['a'], 'a.md'), { path: 'default/slow/' })
   const seen = await onSlowDisk(parts, async (slow) => {
-    const service = makeFileService({ ...slow, fileWritten: async () => {} })
+    const service = makeFileService({
+      ...slow,
+      takesFiles: parts.namespaces.takesFiles,
+      fileWritten: async () => {},
+    })
     await service.write('default/slow/a.md', 'a')
     await service.write('default/slow/a.md', 'b', preconditionOf({ 'if-match': '*' }))
     await service.upload(form())
     await service.upload(form(), () => key)
   })
   expect(seen).toEqual({ files: 4, early: 0 })
+})
+
+test('a file needs a namespace that exists, or the contents of a deleted one', async () => {
+  const upload = (path: string) => files().upload(formWith(new File(['a'], 'a.md'), { path }))
+  const write = (namespace: string) => files().write(`${namespace}/notes/a.md`, 'a')
+  const refused = [() => write('nowhere'), () => upload('nowhere/notes/'), () => upload('nowhere/notes/a.md')]
+  for (const request of refused)
+    await expect(request()).rejects.toMatchObject({
+      status: 400,
+      message: 'path: namespace nowhere does not exist: create it first',
+    })
+  expect((await parts.objects.list('nowhere/', { limit: 1 })).objects).toEqual([])
+  for (const name of ['emptied', 'kept']) await parts.namespaces.create({ name })
+  const service = parts.pipelines()
+  await service.create({ namespace: 'kept', layer: 'silver', name: 'orders' })
+  for (const name of ['emptied', 'kept']) {
+    expect(await statusOf(write(name))).toBe(200)
+    await parts.namespaces.remove({ name })
+  }
+  expect([await statusOf(write('emptied')), await statusOf(write('kept'))]).toEqual([400, 200])
 })
 
 describe('drafts', () => {

@@ -25,13 +25,15 @@ import { visiblePaths } from './visible-paths.ts'
 export interface FileDeps {
   sql: Sql
   objects: ObjectStore
+  /** Whether files may be stored below a namespace. */
+  takesFiles(namespace: string): Promise<boolean>
   /** Called after a file under the prefix of a pipeline has changed. Does nothing when the pipeline does not exist. */
   fileWritten(pipeline: PipelineFolder, cause: string, by: string | null): Promise<void>
 }
 
 export type FileService = ReturnType<typeof makeFileService>
 
-export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
+export function makeFileService({ sql, objects, takesFiles, fileWritten }: FileDeps) {
   const commits = makeCommits({ sql, objects })
 
   /**
@@ -100,6 +102,7 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
       condition: Precondition | null = null,
       by: string | null = null,
     ) {
+      await requirePlace(takesFiles, path)
       const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content
       const staged = await objects.stage(bytes, {
         key: path,
@@ -141,6 +144,7 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
       try {
         const path = targetOf(fields, filename)
         await permit(path)
+        await requirePlace(takesFiles, path)
         const perform = async (tx?: SqlTx): Promise<FileUploaded> => {
           const { versionId } = await store(path, stored, { by, tx })
           const uploaded = { path, filename: baseName(filename), size: stored.size }
@@ -153,6 +157,13 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
       }
     },
   }
+}
+
+/** Throws 400 for a path below a namespace that does not exist. */
+async function requirePlace(takesFiles: FileDeps['takesFiles'], path: string): Promise<void> {
+  const namespace = path.slice(0, path.indexOf('/'))
+  if (!(await takesFiles(namespace)))
+    throw invalid('path', `namespace ${namespace} does not exist: create it first`)
 }
 
 /** The target path of an uploaded file; throws 400 when it is invalid. */

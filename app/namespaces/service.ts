@@ -129,6 +129,10 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
   async requireExisting(name: string) {
     if (!(await isNamespace(db, name))) throw invalid('namespace', `${name} does not exist`)
   },
+
+  /** Whether files may be stored below a namespace: it exists, or it was deleted and its contents remain. */
+  takesFiles: async (name: string): Promise<boolean> =>
+    (await isNamespace(db, name)) || (await hasContents(db, name)),
 })
 
 /** The caller who creates a namespace, and owns it. */

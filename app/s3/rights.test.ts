@@ -85,11 +85,11 @@ test('credentials end with the right of their user on the table', async () => {
 
 test('a user writes files only with the right to write the table', async () => {
   const { Prefix } = await clientOf('ada')
-  const put = (name: string, userId: string) => {
+  const put = (name: string, userId: string, namespace = 'default') => {
     const { accessKeyId, secretAccessKey, sessionToken } = catalog.credentials.issue({
       prefixes: [Prefix],
       write: Prefix,
-      table: { namespace: 'default', layer: 'gold', name },
+      table: { namespace, layer: 'gold', name },
       view: { commit: 2, branch: null },
       principal: { kind: 'user', userId, name: '', roles: [] },
     })
@@ -105,6 +105,7 @@ test('a user writes files only with the right to write the table', async () => {
   // The catalog of the tests grants the right to write the table orders.
   expect((await put('orders', 'ada')).ETag).toBeString()
   await expect(put('items', 'ada')).rejects.toThrow('Access Denied')
+  await expect(put('orders', 'ada', 'nowhere')).rejects.toThrow('namespace nowhere does not exist')
 })
 
 test('credentials of an API key end with the key', async () => {

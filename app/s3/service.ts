@@ -23,6 +23,7 @@ export interface S3Deps {
   maySee: FileDeps['maySee']
   mayUse: FileDeps['mayUse']
   mayWrite: WriteDeps['mayWrite']
+  takesFiles: WriteDeps['takesFiles']
   clock: Clock
   newId: NewId
   log: Log

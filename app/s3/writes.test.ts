@@ -34,7 +34,16 @@ const replica = (isReady: () => Promise<void>) => {
   }
   const { sql } = catalog
   const works = makeWorkFiles({ sql, objects, codeVisibility: seesAll })
-  return makeLakeWrites({ sql, objects, newId, works, mayUse: async () => {}, mayWrite: async () => true })
+  const isTrue = async () => true
+  return makeLakeWrites({
+    sql,
+    objects,
+    newId,
+    works,
+    mayUse: async () => {},
+    mayWrite: isTrue,
+    takesFiles: isTrue,
+  })
 }
 const codeOf = (error: { s3Code?: string }) => error.s3Code ?? String(error)
 

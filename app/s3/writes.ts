@@ -28,6 +28,8 @@ export interface WriteDeps {
   newId: NewId
   /** Whether the caller may still write the table of a grant. Asked for callers with restricted visibility only. */
   mayWrite(grant: TableGrant, access: Access): Promise<boolean>
+  /** Whether files may be stored below the namespace of a grant. */
+  takesFiles(grant: TableGrant): Promise<boolean>
   /** Throws when the branch of the credentials has ended. */
   mayUse(grant: TableGrant): Promise<void>
   /** The directories of engines that work with a token. */
@@ -36,7 +38,7 @@ export interface WriteDeps {
 
 export type LakeWrites = ReturnType<typeof makeLakeWrites>
 
-export function makeLakeWrites({ sql, objects, newId, mayWrite, mayUse, works }: WriteDeps) {
+export function makeLakeWrites({ sql, objects, newId, mayWrite, takesFiles, mayUse, works }: WriteDeps) {
   /** The directory of the table that takes the file, with a slash at its end. Throws AccessDenied for a key that is not writable. */
   async function directoryFor({ grant }: S3Caller, access: Access, key: string): Promise<string> {
     checkLakeKey(key)
@@ -52,6 +54,8 @@ export function makeLakeWrites({ sql, objects, newId, mayWrite, mayUse, works }:
     if (!('work' in grant)) {
       await mayUse(grant)
       if (!access.isAdmin && !(await mayWrite(grant, access))) throw accessDenied()
+      if (!(await takesFiles(grant)))
+        throw accessDenied(`Access Denied: namespace ${grant.table.namespace} does not exist`)
     }
     return write
   }

@@ -1,18 +1,31 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import type { MayWritePipeline } from '../access/guard.ts'
 import { limits } from '../core/limits.ts'
 import { ErrorBody, PipelinePath } from '../core/names.ts'
 import { pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
-import { refOf } from '../core/pipeline-ref.ts'
+import { type PipelineRef, refOf } from '../core/pipeline-ref.ts'
+import { exchangeOf } from '../http/exchange.ts'
 import { CreateTrigger, Trigger, TriggerCreated, TriggerList, TriggerPath, UpdateTrigger } from './schema.ts'
 import type { TriggerService } from './service.ts'
 
-/** `shownUrl` is the start of webhook addresses; null: the address of the client's own request. */
-export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl: string | null }) => {
+interface Shown {
+  /** The start of webhook addresses; null: the address of the client's own request. */
+  shownUrl: string | null
+  /** The hash of a webhook's token is for callers who may write the pipeline. */
+  mayWrite: MayWritePipeline
+}
+
+export const triggerRoutes = (triggers: TriggerService, { shownUrl, mayWrite }: Shown) => {
   const shown = <T extends Trigger>(trigger: T, request: Request): T =>
     trigger.type === 'webhook'
       ? { ...trigger, webhook_url: `${shownUrl ?? new URL(request.url).origin}/api/v1/webhooks` }
       : trigger
+  const hashHider = async (request: Request, ref: PipelineRef) => {
+    const isWriter = await mayWrite(exchangeOf(request).access, ref)
+    return <T extends Trigger>(trigger: T): T =>
+      isWriter || trigger.type !== 'webhook' ? trigger : { ...trigger, config: {} }
+  }
 
   return new Elysia({ prefix: '/pipelines/:ns/:layer/:name/triggers', tags: ['triggers'] })
     .get(
@@ -21,7 +34,8 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
         const page = pageOf(query, limits.listCap)
         const list = await triggers.list(refOf(params), page)
         setLink(set, request.url, page, list.total)
-        return { ...list, triggers: list.triggers.map((trigger) => shown(trigger, request)) }
+        const hidden = await hashHider(request, refOf(params))
+        return { ...list, triggers: list.triggers.map((trigger) => shown(hidden(trigger), request)) }
       },
       {
         params: PipelinePath,
@@ -30,7 +44,8 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
         detail: {
           operationId: 'listTriggers',
           summary: 'List triggers',
-          description: 'Returns the triggers of the pipeline, oldest first.',
+          description:
+            'Returns the triggers of the pipeline, oldest first. Callers who may only read the pipeline do not see `config.token_hash`.',
         },
       },
     )
@@ -58,14 +73,19 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
     )
     .get(
       '/:id',
-      async ({ params, request }) => shown(await triggers.get(refOf(params), params.id), request),
+      async ({ params, request }) => {
+        const trigger = await triggers.get(refOf(params), params.id)
+        const hidden = await hashHider(request, refOf(params))
+        return shown(hidden(trigger), request)
+      },
       {
         params: TriggerPath,
         response: { 200: Trigger, 404: ErrorBody },
         detail: {
           operationId: 'getTrigger',
           summary: 'Get a trigger',
-          description: 'Returns the trigger with its configuration and its state.',
+          description:
+            'Returns the trigger with its configuration and its state. Callers who may only read the pipeline do not see `config.token_hash`.',
         },
       },
     )

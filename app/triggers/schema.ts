@@ -167,9 +167,16 @@ const webhookToken = t.Optional(
     pattern: '^[0-9a-f]{64}$',
   }),
 )
-/** Configuration of a stored webhook: only the hash of the token is stored. */
+/** Configuration of a stored webhook: only the hash of the token is stored. Readers of the pipeline do not see the hash. */
 const WebhookStoredConfig = t.Object(
-  { token_hash: t.String({ description: 'SHA-256 of the token', pattern: '^[0-9a-f]{64}$' }) },
+  {
+    token_hash: t.Optional(
+      t.String({
+        description: 'SHA-256 of the token; only for callers who may write the pipeline',
+        pattern: '^[0-9a-f]{64}$',
+      }),
+    ),
+  },
   { title: 'StoredWebhookConfig' },
 )
 const TriggerDocument = ofEachType('Trigger', (type, config) => {

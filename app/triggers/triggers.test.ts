@@ -17,7 +17,7 @@ beforeAll(async () => {
   triggers = makeTriggerService(parts.deps)
   const webhooks = makeWebhookService({ ...parts.deps, nudge: () => {} })
   app = testApp({
-    api: [triggerRoutes(triggers, { shownUrl: null })],
+    api: [triggerRoutes(triggers, { shownUrl: null, mayWrite: async () => true })],
     ownCredential: [webhookRoutes(webhooks)],
   })
 })
@@ -449,7 +449,9 @@ describe('a webhook', () => {
 
   test('a webhook is shown at the public address if one is configured', async () => {
     const { url } = await newPipeline()
-    const proxied = testApp({ api: [triggerRoutes(triggers, { shownUrl: 'https://sluice.example' })] })
+    const proxied = testApp({
+      api: [triggerRoutes(triggers, { shownUrl: 'https://sluice.example', mayWrite: async () => true })],
+    })
     const response = await requestTo(proxied, 'POST', url, { type: 'webhook', config: {} })
     expect(await response.json()).toMatchObject({ webhook_url: 'https://sluice.example/api/v1/webhooks' })
   })

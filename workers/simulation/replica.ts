@@ -261,7 +261,12 @@ export function makeReplica(options: ReplicaOptions) {
     merges: makeMergeService({ sql, newId, gate: judgeMerge, resources: undefined }),
     webhooks: makeWebhookService({ sql, newId, nudge: nothing }),
     schedules: makeScheduleService({ db, clock, newId }),
-    files: makeFileService({ sql, objects, fileWritten: pipelines.fileWritten }),
+    files: makeFileService({
+      sql,
+      objects,
+      takesFiles: async () => true,
+      fileWritten: pipelines.fileWritten,
+    }),
     zones: makeLandingZoneService({
       db,
       sql,
