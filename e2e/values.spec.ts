@@ -32,6 +32,16 @@ for (const config of ['merge_strategy: append_only', 'merge_strategy: incrementa
     ])
   })
 
+test('a full refresh keeps the types of columns without values', async ({ request }) => {
+  const feed = await newFeed(request, 'read_csv_auto', 'merge_strategy: full_refresh')
+  expect(await feed.deliver('a.csv', 'id,qty,day\n1,2.5,2026-01-01\n')).toMatchObject({ error: null })
+  expect(await feed.deliver('b.csv', 'id,qty,day\n')).toMatchObject({ error: null, rows_written: 0 })
+  expect(await feed.deliver('c.csv', 'id,qty,day\nx,,\n')).toMatchObject({ error: null, rows_written: 1 })
+  expect(await feed.rows('id, qty, typeof(qty) as number, typeof(day) as day')).toEqual([
+    { id: 'x', qty: null, number: 'DOUBLE', day: 'DATE' },
+  ])
+})
+
 test('a feed may begin with files without values', async ({ request }) => {
   const feed = await newFeed(request, 'read_csv_auto', 'merge_strategy: append_only')
   expect(await feed.deliver('a.csv', 'id,qty,day\n')).toMatchObject({ error: null, rows_written: 0 })

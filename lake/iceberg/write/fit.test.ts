@@ -156,6 +156,57 @@ describe('a column that never had a value takes its first type', () => {
   })
 })
 
+describe('a full refresh keeps the type of a column without values', () => {
+  const refreshed = async (before: string, after: string, rules: Partial<WriteRules> = {}) => {
+    const first = await lake.writeBy(null, `SELECT 1 AS id, ${before} AS a`, rules)
+    const { table, change } = await lake.writeBy(first.table, after, rules)
+    const [types] = await lake.rows(
+      `SELECT any_value(typeof(id)) AS id, any_value(typeof(a)) AS a FROM ${await lake.source(table)} RIGHT JOIN (SELECT 1) ON true`,
+    )
+    expect(change.rowsWritten).toBe((await lake.rows(`FROM ${await lake.source(table)}`)).length)
+    return types
+  }
+
+  test.each([
+    ["DATE '2026-01-01'", 'DATE', 'NULL::VARCHAR'],
+    ['1.5::DECIMAL(9,2)', 'DECIMAL(9,2)', 'NULL::JSON'],
+    ['1', 'INTEGER', 'NULL::BIGINT'],
+    ["'x'", 'VARCHAR', 'NULL::INTEGER[]'],
+    ['[1]', 'INTEGER[]', 'NULL::VARCHAR'],
+    ["{'one': 1}", 'STRUCT(one INTEGER)', 'NULL::VARCHAR'],
+  ])('%s', async (before, type, empty) => {
+    for (const rules of [
+      {},
+      { uniqueKey: ['id'] },
+      { partitionBy: [{ column: 'id', transform: 'identity' }] },
+      { partitionBy: [{ column: 'id', transform: 'identity' }], targetFileSize: 1_048_576 },
+    ] satisfies Partial<WriteRules>[]) {
+      const rows = `SELECT * FROM (VALUES (3, ${empty}), (2, NULL)) t(id, a)`
+      expect(await refreshed(before, rows, rules)).toEqual({ id: 'INTEGER', a: type })
+      // The key has values of a new type.
+      const text = `SELECT 'k' AS id, ${empty} AS a`
+      expect(await refreshed(before, text, rules)).toEqual({ id: 'VARCHAR', a: type })
+    }
+  })
+
+  test('also when the result has no rows', async () => {
+    const first = await lake.writeBy(null, "SELECT 1 AS id, DATE '2026-01-01' AS a, 1.5 AS b", {})
+    const { table } = await lake.writeBy(first.table, "SELECT '' AS id, '' AS a, '' AS c WHERE false", {
+      partitionBy: [{ column: 'a', transform: 'day' }],
+    })
+    expect(await lake.describe(`FROM ${await lake.source(table)}`)).toEqual([
+      { name: 'id', type: 'INTEGER' },
+      { name: 'a', type: 'DATE' },
+      { name: 'c', type: 'VARCHAR' },
+    ])
+  })
+
+  test('but one value replaces the type', async () => {
+    const rows = "SELECT * FROM (VALUES (1, NULL), (2, 'x')) t(id, a)"
+    expect(await refreshed('1', rows)).toEqual({ id: 'INTEGER', a: 'VARCHAR' })
+  })
+})
+
 describe('a column without values fits every type', () => {
   test.each([
     ['1', 'NULL::VARCHAR', null],

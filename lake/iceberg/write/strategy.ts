@@ -1,5 +1,6 @@
 // The write strategies convert a pipeline's result to the files that its table gains and loses (docs/semantics.md).
 
+import { mkdir } from 'node:fs/promises'
 import { AuthorError } from '../../pipeline/author-error.ts'
 import type { PipelineConfig } from '../../pipeline/config.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
@@ -12,7 +13,7 @@ import {
   markingFor,
 } from '../format/layout.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
-import { partitionSpecOf } from '../format/partition.ts'
+import { partitionSpecOf, UnsupportedPartition } from '../format/partition.ts'
 import type { Column, NestedField, Schema } from '../format/types.ts'
 import type { UnboundSpec } from '../format/wire.ts'
 import { pruneFiles, pruneManifests } from '../read/prune.ts'
@@ -41,6 +42,7 @@ import {
   withRows,
 } from './merge.ts'
 import type { WrittenDeletes } from './position-deletes.ts'
+import { withTypesOfTable, writtenRows } from './refreshed-types.ts'
 import { metricsOf } from './stats.ts'
 import { valuelessColumns } from './valueless.ts'
 import { type NewDataFile, type NewDeleteFile, schemaAndSpecOf } from './write.ts'
@@ -160,13 +162,25 @@ export const removedFiles = ({ replaced, compacted }: TableChange): TableFile[] 
  * @throws UnsupportedWrite, UnsupportedColumn, UnsupportedPartition, UnsupportedTable
  */
 export async function writeByStrategy(write: ResultWrite): Promise<TableChange> {
-  const shape = await shapeWithFirstTypes(write)
-  const { mergeStrategy } = write.rules
+  const { rules, columns, table, engine } = write
+  const isRefresh = rules.mergeStrategy === 'full_refresh'
+  const shape = await shapeWithFirstTypes(write).catch(async (error: unknown) => {
+    // The table's type of an empty column may suit its partitions. Only here is a result computed twice.
+    const isType = isRefresh && error instanceof UnsupportedPartition
+    return (isType && (await withTypesOfTable(table, write, engine))) || Promise.reject(error)
+  })
+  if ('result' in shape) return writeByStrategy({ ...write, ...shape })
   const isPlain = shape.order.length === 0 && shape.spec.fields.length === 0
-  if (isMerge(write.rules)) return mergeResult(write, shape)
+  if (isMerge(rules)) return mergeResult(write, shape)
   const files = isPlain ? await copyResult(write, shape) : await sortResult(write, shape)
   const rowsWritten = files.reduce((sum, { recordCount }) => sum + recordCount, 0)
-  if (mergeStrategy === 'full_refresh')
+  if (isRefresh) {
+    const retyped = await withTypesOfTable(table, { result: writtenRows(columns, files), columns }, engine)
+    if (retyped !== null) {
+      const directory = `${write.directory}/retyped`
+      await mkdir(directory)
+      return writeByStrategy({ ...write, ...retyped, directory })
+    }
     return {
       ...shape.change,
       files,
@@ -177,7 +191,8 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
       rowsWritten,
       operation: 'overwrite',
     }
-  const isUnchanged = write.table !== null && rowsWritten === 0
+  }
+  const isUnchanged = table !== null && rowsWritten === 0
   return {
     ...shape.change,
     files,

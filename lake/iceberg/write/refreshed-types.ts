@@ -1,0 +1,47 @@
+// A full refresh takes the types of its result. A column without values has no type of its own, so it keeps that of the table.
+
+import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
+import { currentSchema, type TableMetadata } from '../format/metadata.ts'
+import type { Column } from '../format/types.ts'
+import { doubtsOf, sqlType } from '../sql.ts'
+import { byName } from './evolution.ts'
+import type { WriteEngine, WrittenFile } from './write-engine.ts'
+
+/** A relation of the engine and its columns. */
+export interface Relation {
+  readonly result: string
+  readonly columns: readonly Column[]
+}
+
+/**
+ * The relation with the types of the table for its columns without values. Null: it has these types already.
+ */
+export async function withTypesOfTable(
+  table: TableMetadata | null,
+  { result, columns }: Relation,
+  engine: WriteEngine,
+): Promise<Relation | null> {
+  if (table === null) return null
+  const schema = currentSchema(table)
+  const doubtful = columns.filter((column) => doubtsOf([column], schema).length > 0)
+  if (doubtful.length === 0) return null
+  const counts = doubtful.map(({ name }) => `CAST(count(${quoteIdentifier(name)}) AS VARCHAR)`)
+  const [row] = await engine.query(`SELECT ${counts.join(', ')} FROM ${result}`)
+  const empty = new Set(doubtful.filter((_, i) => row?.[i] === '0').map(({ name }) => name))
+  if (empty.size === 0) return null
+  const fields = byName(schema.fields)
+  const typed = columns.map((column): Column => {
+    const field = fields.get(column.name.toLowerCase())
+    return field && empty.has(column.name) ? { name: column.name, type: sqlType(field.type) } : column
+  })
+  const casts = typed
+    .filter(({ name }) => empty.has(name))
+    .map(({ name, type }) => `CAST(NULL AS ${type}) AS ${quoteIdentifier(name)}`)
+  return { result: `(SELECT * REPLACE (${casts.join(', ')}) FROM ${result})`, columns: typed }
+}
+
+/** The rows of the files that a write of the columns has made. */
+export const writtenRows = (columns: readonly Column[], files: readonly WrittenFile[]): string =>
+  files.length > 0
+    ? `read_parquet([${files.map(({ path }) => quoteLiteral(path)).join(', ')}])`
+    : `(SELECT ${columns.map(({ name, type }) => `CAST(NULL AS ${type}) AS ${quoteIdentifier(name)}`).join(', ')} WHERE false)`
