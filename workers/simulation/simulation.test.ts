@@ -56,11 +56,9 @@ const isOfStatements = ({ rewrite }: Mutation) => rewrite !== NO_MUTATION.rewrit
 test('a seed plays the same story in any database, whatever ran before', async () => {
   const fresh = await newBench()
   const used = benches[0] ?? (await newBench())
-  for (const seed of [3, 17]) {
-    const [one, other] = [await simulate(used, seed), await simulate(fresh, seed)]
-    expect(other.story).toEqual(one.story)
-    expect(other.digest).toBe(one.digest)
-  }
+  const [one, other] = [await simulate(used, 17), await simulate(fresh, 17)]
+  expect(other.story).toEqual(one.story)
+  expect(other.digest).toBe(one.digest)
 })
 
 describe('a check notices a removed protection', () => {

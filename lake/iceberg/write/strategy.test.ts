@@ -290,7 +290,7 @@ describe('a sequence of writes', () => {
             expect(bag(plain(await readIndependently(table)))).toEqual(bag(plain(next.rows)))
         }
       }),
-      { numRuns: 30 },
+      { numRuns: 12 },
     )
   })
 })
