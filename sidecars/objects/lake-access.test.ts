@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { HttpFailure } from '../rpc/http.ts'
 import { type Gateway, gatewayLake, type LakeFiles, openObject, sharedLake } from './lake-access.ts'
+import { readingTable } from './missing-file.ts'
 import { openObjectCache } from './object-cache.ts'
 
 /** The objects of a fake gateway. Tests choose its answers. */
@@ -53,6 +54,15 @@ const kinds: [name: string, open: () => LakeFiles][] = [
 ]
 
 describe.each(kinds)('lake files %s', (_, open) => {
+  test('a missing file is named, with the table that is read', async () => {
+    const lake = open()
+    for (const reading of [() => lake.read(KEY), () => lake.open(KEY)] as (() => Promise<unknown>)[]) {
+      await expect(reading()).rejects.toThrow(`its file ${KEY} is missing from the store`)
+      const named = readingTable({ namespace: 'default', layer: 'gold', name: 't' }, reading)
+      await expect(named).rejects.toThrow(`table default.gold.t cannot be read: its file ${KEY} is missing`)
+    }
+  })
+
   test('reads lake files back as they were written', async () => {
     const lake = open()
     await lake.write([{ key: KEY, bytes: bytes('content') }])

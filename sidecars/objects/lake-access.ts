@@ -16,14 +16,15 @@ import { promisify } from 'node:util'
 import { LRUCache } from 'lru-cache'
 import { localNameOf } from '../../lake/local-names.ts'
 import { traceHeaders } from '../../proto/trace.ts'
-import { accepted, patiently, transferTimeoutMs } from '../rpc/http.ts'
+import { accepted, HttpFailure, patiently, transferTimeoutMs } from '../rpc/http.ts'
+import { MissingLakeFile } from './missing-file.ts'
 import { type Lease, type ObjectCache, READ_ONLY } from './object-cache.ts'
 
 // Access of a sidecar to objects. Lake files are used in place if the sidecar shares the API's disk. All other objects come
 // through the API's gateway and a local cache. Lake files are immutable and have unique names.
 
 export interface LakeFiles {
-  /** Returns a local file with the content. The file stays until its lease is released. */
+  /** Returns a local file with the content. The file stays until its lease is released. Throws MissingLakeFile, as `read` does. */
   open(key: string, sizeBytes?: number): Promise<Lease>
   read(key: string): Promise<Uint8Array>
   /** Writes new files. All of them are durable when the promise resolves. */
@@ -68,8 +69,17 @@ export function sharedLake(directory: string, sync: Sync = promisify(fsync)): La
   }
 
   return {
-    open: async (key) => ({ path: pathOf(key), release: () => {} }),
-    read: (key) => readFile(pathOf(key)),
+    open: async (key) => {
+      const path = pathOf(key)
+      if (statSync(path, { throwIfNoEntry: false }) === undefined) throw new MissingLakeFile(key)
+      return { path, release: () => {} }
+    },
+    read: (key) =>
+      readFile(pathOf(key)).catch((cause: unknown) => {
+        throw cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
+          ? new MissingLakeFile(key, { cause })
+          : cause
+      }),
     write: async (files) => {
       await Promise.all(
         Array.from(
@@ -179,6 +189,10 @@ export function openObject(
 
 /** Lake files that are read and written through the gateway. */
 export function gatewayLake(gateway: Gateway): LakeFiles {
+  const open = (key: string, sizeBytes?: number) =>
+    openObject(gateway, key, '', sizeBytes).catch((cause: unknown) => {
+      throw cause instanceof HttpFailure && cause.status === 404 ? new MissingLakeFile(key, { cause }) : cause
+    })
   const put = (key: string, body: Uint8Array<ArrayBuffer> | Blob, sizeBytes: number) =>
     patiently(
       async (signal) => {
@@ -188,9 +202,9 @@ export function gatewayLake(gateway: Gateway): LakeFiles {
       { signal: gateway.signal, timeoutMs: transferTimeoutMs(sizeBytes) },
     )
   return {
-    open: (key, sizeBytes) => openObject(gateway, key, '', sizeBytes),
+    open,
     read: async (key) => {
-      const { path, release } = await openObject(gateway, key, '')
+      const { path, release } = await open(key)
       try {
         return await readFile(path)
       } finally {

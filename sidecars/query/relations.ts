@@ -15,6 +15,7 @@ import type { ScanFilter } from '../../lake/iceberg/read/scan-filter.ts'
 import { localFiles, type ReadableFile, readTable, storedFilesOf } from '../../lake/iceberg/read/table-sql.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { gatewayLake, type LakeFiles, sharedLake } from '../objects/lake-access.ts'
+import { readingTable } from '../objects/missing-file.ts'
 import type { Lease, ObjectCache } from '../objects/object-cache.ts'
 import { type FileAccess, openStored } from '../objects/stored-files.ts'
 import { authorityOf } from '../rpc/api-addresses.ts'
@@ -80,7 +81,7 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenTable {
     const key = `${authority} ${table.content_id}`
     let content = cachedContents.get(key)
     if (content === undefined) {
-      content = await contentOf(table, files, sharedReader ?? readerOf(files))
+      content = await readingTable(table, () => contentOf(table, files, sharedReader ?? readerOf(files)))
       cachedContents.set(key, content)
     }
     const { schema, files: all, bounds } = content
@@ -91,7 +92,7 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenTable {
         signal.throwIfAborted()
         const selected = filter === null ? null : (bounds?.select(filter) ?? null)
         const wanted = selected === null ? all : selected.flatMap((file) => all[file] ?? [])
-        const opened = await openAll(wanted, { files, cache, authority })
+        const opened = await readingTable(table, () => openAll(wanted, { files, cache, authority }))
         return {
           state: selected === null ? key : `${key} ${digestOf(selected)}`,
           files: wanted.length,

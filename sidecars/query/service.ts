@@ -10,6 +10,7 @@ import { CostSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Log, messageOf } from '../core/log.ts'
 import { EngineEnded, OUT_OF_MEMORY, onceMoreIfKilled } from '../engine/engine-process.ts'
 import { type Cost, costOfAll, costOnWire, NO_COST } from '../engine/process-usage.ts'
+import { MissingLakeFile } from '../objects/missing-file.ts'
 import type { ApiAddresses } from '../rpc/api-addresses.ts'
 import { HttpFailure } from '../rpc/http.ts'
 import type { CommitTable, TablesAt } from './commits.ts'
@@ -208,6 +209,10 @@ function toConnectError(
   if (error instanceof NoSuchTable || error instanceof BrokenView)
     return as(Code.InvalidArgument, error.message)
   if (error instanceof UnsupportedTable) return as(Code.FailedPrecondition, error.message)
+  if (error instanceof MissingLakeFile) {
+    log.error('query failed: a file of the lake is missing', { file: error.key })
+    return as(Code.FailedPrecondition, error.message)
+  }
   if (error instanceof NoSlot)
     return new ConnectError(error.message, Code.Unavailable, { [BUSY_HEADER]: '1' }, undefined, error)
   if (error instanceof EngineFault)

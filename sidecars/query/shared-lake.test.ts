@@ -37,18 +37,20 @@ test('files of a shared lake are read in place, without the gateway', async () =
 })
 
 test.each([
-  ['missing', '.parquet', (path: string) => rm(path)],
-  ['truncated', '.parquet', (path: string) => truncate(path, 100)],
-  ['empty', '.parquet', (path: string) => truncate(path)],
-  ['unlisted', '-m0.avro', (path: string) => rm(path)],
-  ['unknown', '.metadata.json', (path: string) => rm(path)],
-])('a %s file (%s) is reported as an internal error', async (name, suffix, damage) => {
+  ['missing', '.parquet', (path: string) => rm(path), Code.FailedPrecondition],
+  ['truncated', '.parquet', (path: string) => truncate(path, 100), Code.Internal],
+  ['empty', '.parquet', (path: string) => truncate(path), Code.Internal],
+  ['unlisted', '-m0.avro', (path: string) => rm(path), Code.FailedPrecondition],
+  ['unknown', '.metadata.json', (path: string) => rm(path), Code.FailedPrecondition],
+])('a %s file (%s) is reported, by its name if it is missing', async (name, suffix, damage, code) => {
   await queries.table(`default.gold.${name}`, 'SELECT range AS id FROM range(100)')
   const keys = await share()
   const key = keys.find((other) => other.startsWith(`_lake/default/gold/${name}-`) && other.endsWith(suffix))
   await damage(join(directory, key ?? ''))
   const error = await queries.query(`SELECT sum(id) FROM gold.${name}`).catch((caught: unknown) => caught)
   expect(error).toBeInstanceOf(ConnectError)
-  expect(ConnectError.from(error).code).toBe(Code.Internal)
+  expect(ConnectError.from(error).code).toBe(code)
+  if (code === Code.FailedPrecondition)
+    expect(String(error)).toContain(`table default.gold.${name} cannot be read: its file ${key} is missing`)
   expect(await queries.query('SELECT count(*) AS n FROM gold.shared')).toMatchObject({ rows: [{ n: 10 }] })
 })

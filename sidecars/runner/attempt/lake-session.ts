@@ -26,6 +26,7 @@ import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Gateway, gatewayLake, type LakeFiles, sharedLake } from '../../objects/lake-access.ts'
+import { readingTable } from '../../objects/missing-file.ts'
 import type { ObjectCache } from '../../objects/object-cache.ts'
 import { openStored } from '../../objects/stored-files.ts'
 import { authorityOf } from '../../rpc/api-addresses.ts'
@@ -110,17 +111,18 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
       async metadataAt(location) {
         return parseMetadata(new TextDecoder().decode(await files.read(keyIn(location))))
       },
-      async open(name, metadata) {
-        const snapshot = currentSnapshot(metadata)
-        const dataFiles = snapshot ? await dataFilesOf(metadata, snapshot['snapshot-id'], reader) : []
-        return {
-          name,
-          schema: currentSchema(metadata),
-          files: await openFiles(dataFiles),
-          locations: dataFiles.map(({ location }) => location),
-          rowCount: snapshot ? rowCountOf(snapshot.summary) : 0,
-        }
-      },
+      open: (name, metadata) =>
+        readingTable(name, async () => {
+          const snapshot = currentSnapshot(metadata)
+          const dataFiles = snapshot ? await dataFilesOf(metadata, snapshot['snapshot-id'], reader) : []
+          return {
+            name,
+            schema: currentSchema(metadata),
+            files: await openFiles(dataFiles),
+            locations: dataFiles.map(({ location }) => location),
+            rowCount: snapshot ? rowCountOf(snapshot.summary) : 0,
+          }
+        }),
       async describe(name, metadata) {
         const snapshot = currentSnapshot(metadata)
         const rowCount = snapshot ? rowCountOf(snapshot.summary) : 0

@@ -6,6 +6,7 @@ import { type PipelineConfig, parseConfig, problemText } from '../../../lake/pip
 import { LAYERS, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
 import type { LakeAccess, SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { readingTable } from '../../objects/missing-file.ts'
 import { findIn, type ParsedIn } from '../author/slips.ts'
 import { since } from '../author/wording.ts'
 import { pythonDraft } from '../python/draft.ts'
@@ -121,7 +122,7 @@ async function tableBefore(
 ): Promise<TableMetadata | null> {
   const { tableMetadata } = request
   if (tableMetadata === undefined) return lake.catalog.load(name)
-  return tableMetadata === '' ? null : lake.metadataAt(tableMetadata)
+  return tableMetadata === '' ? null : readingTable(name, () => lake.metadataAt(tableMetadata))
 }
 
 function configure(

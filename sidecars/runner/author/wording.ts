@@ -2,6 +2,7 @@ import { isDiskFull } from '../../../lake/disk-floor.ts'
 import { CatalogError } from '../../../lake/iceberg/read/client.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
+import { MissingLakeFile } from '../../objects/missing-file.ts'
 import { HttpFailure } from '../../rpc/http.ts'
 import { SparkLost } from '../../spark/failure.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
@@ -24,7 +25,12 @@ export function reasonOf(error: unknown, rendered?: Rendered): string | null {
   if (error instanceof EngineFault) return rendered ? sqlReason(error, rendered) : plainMessage(error)
   if (error instanceof AuthorError)
     return rendered && error.where === undefined ? `${rendered.file}: ${error.text}` : error.message
-  if (error instanceof EngineEnded || error instanceof SparkLost || error instanceof HttpFailure)
+  if (
+    error instanceof EngineEnded ||
+    error instanceof SparkLost ||
+    error instanceof HttpFailure ||
+    error instanceof MissingLakeFile
+  )
     return error.message
   if (isDiskFull(error)) return DISK_FULL
   if (error instanceof CatalogError) return `catalog error: ${error.message}`
