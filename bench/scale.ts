@@ -243,6 +243,7 @@ const executed = ({ runId, attempt }: Attempt, testedCommit: string | null) => (
   testedCommit,
   rowsWritten: 1,
   tests: [],
+  inputTables: [],
   landingFileIds: [],
   archivesLandingZones: false,
   keepFailedHours: 0,

@@ -9,6 +9,7 @@ import {
   newNamespace,
   newPipeline,
   newZone,
+  pipelineWith,
   publish,
   rowsOf,
   writeFile,
@@ -54,7 +55,7 @@ const countOf = async (request: APIRequestContext, { namespace, layer, name }: M
 
 async function expectApproved(request: APIRequestContext, id: string, status = 'success') {
   const answer = await approve(request, id)
-  expect([answer.status(), await answer.json()]).toEqual([200, { run_id: id, status }])
+  expect([answer.status(), await answer.json()]).toEqual([200, { run_id: id, status, stale_inputs: [] }])
 }
 
 test('main shows nothing of a run in review before its approval', {
@@ -82,7 +83,10 @@ test('main shows nothing of a run in review before its approval', {
   )
 
   const answer = await approve(request, id, { message: 'three rows are right' })
-  expect([answer.status(), await answer.json()]).toEqual([200, { run_id: id, status: 'success' }])
+  expect([answer.status(), await answer.json()]).toEqual([
+    200,
+    { run_id: id, status: 'success', stale_inputs: [] },
+  ])
   expect(await getRun(request, id)).toMatchObject({ status: 'success', phase: null, attempt: 1, error: null })
   expect(await countOf(request, pipeline)).toBe(3)
   expect((await logOf(request, id)).map(({ message }) => message)).toContain('approved: three rows are right')
@@ -226,6 +230,43 @@ test('a run into a branch and a blocked run need no review', async ({ request })
   expect((await request.post(`${failing.url}/tests`, { data })).status()).toBe(201)
   await publish(request, failing)
   expect(await ended(request, await requestRun(request, failing))).toMatchObject({ status: 'failed' })
+})
+
+test('an approved run names the inputs that are newer than its change', {
+  tag: '@runs.approve.stale',
+}, async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const made = async (name: string, sql: string, config?: string) => {
+    const pipeline = await pipelineWith(request, sql, { namespace, layer: 'silver', name })
+    if (config !== undefined) await writeFile(request, `${pipeline.prefix}config.yaml`, config)
+    await publish(request, pipeline)
+    return { ...pipeline, commit: (await runToSuccess(request, pipeline)).merged_commit }
+  }
+  const random = (name: string) => made(name, 'select random() as a')
+  const [kept, moved, seen] = [await random('kept'), await random('moved'), await random('seen')]
+  await made('shown', `select a from {{ ref('silver.seen') }}`, 'materialized: view\n')
+  const reader = await reviewed(
+    request,
+    `{% for table in ['kept', 'moved', 'shown'] %}select a from {{ ref('silver.' ~ table) }}{% if not loop.last %} union all {% endif %}{% endfor %}`,
+    { namespace, name: 'reader' },
+  )
+  const id = await runIntoReview(request, reader)
+  expect(await getRun(request, id)).toMatchObject({ stale_inputs: null })
+  const [newer, under] = [await runToSuccess(request, moved), await runToSuccess(request, seen)]
+  const stale_inputs = [
+    { table: `${namespace}.silver.moved`, read_commit: moved.commit, latest_commit: newer.merged_commit },
+    { table: `${namespace}.silver.seen`, read_commit: seen.commit, latest_commit: under.merged_commit },
+  ]
+  const answer = await approve(request, id)
+  expect([answer.status(), await answer.json()]).toEqual([
+    200,
+    { run_id: id, status: 'success', stale_inputs },
+  ])
+  await runToSuccess(request, kept)
+  expect(await getRun(request, id)).toMatchObject({ status: 'success', stale_inputs })
+  expect((await logOf(request, id)).map(({ message }) => message)).toContainEqual(
+    expect.stringMatching(/^input tables newer than the approved change: 2: /),
+  )
 })
 
 test('a view waits for its review, too', async ({ request }) => {

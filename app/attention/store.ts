@@ -37,11 +37,16 @@ export async function attention(
     sql,
     { ...ITEM, kind: computed<AttentionKind | null>('item.kind') },
     sql`
-    with live as (
+    with live as not materialized (
       select p.id, p.namespace, p.layer, p.name as pipeline from pipeline p
       where p.deleted_at is null ${andVisibleId(sql, sql`p.id`, pipelines)}),
+    -- Few pipelines have failures, and indexes find them. The verdict on other pipelines is not read.
+    judged as (
+      select pipeline_id from run where status = 'failed' and branch = 'main'
+      union
+      select pipeline_id from quality_result where status = 'failed'),
     verdict as (
-      select live.*, run.* from live cross join lateral (
+      select live.*, run.* from judged join live on live.id = judged.pipeline_id cross join lateral (
         select run.id as run_id, run.status, run.created_at, run.finished_at, run.error
         ${verdictOnMain(sql, sql`live.id`)}) run),
     active as (

@@ -43,8 +43,8 @@ const prune = async () => {
 describe('runs', () => {
   test('prunes runs beyond the count with all their rows, and no others', async () => {
     const { add } = await somePipeline()
-    const old = await add(7, 'failed', 6)
-    const kept = await add(100, 'failed', 1)
+    const old = await add(7, 'cancelled', 6)
+    const kept = await add(100, 'cancelled', 1)
     expect(await prune()).toMatchObject({ runsPruned: 7, logsPruned: 21 })
     expect(await rowsOf(sql, old)).toEqual({ runs: 0, logs: 0, attempts: 0, files: 0, results: 0, moves: 0 })
     expect(await rowsOf(sql, kept)).toEqual({
@@ -60,7 +60,7 @@ describe('runs', () => {
   test('prunes runs older than the age even if they are few', async () => {
     const { add } = await somePipeline()
     const old = await add(3, 'cancelled', 91)
-    const kept = await add(3, 'failed', 89)
+    const kept = await add(3, 'cancelled', 89)
     expect((await prune()).runsPruned).toBe(3)
     expect(await runsLeft(sql, [...old, ...kept])).toEqual(kept)
   })
@@ -70,21 +70,37 @@ describe('runs', () => {
     const successes = await add(2, 'success', 300)
     const [running] = await add(1, 'running', 200)
     const pending = await add(2, 'pending', 150)
-    const failed = await add(2, 'failed', 1)
+    const cancelled = await add(2, 'cancelled', 1)
     await prune()
-    expect(await runsLeft(sql, [...successes, running ?? '', ...pending, ...failed])).toEqual([
+    expect(await runsLeft(sql, [...successes, running ?? '', ...pending, ...cancelled])).toEqual([
       successes[1] ?? '',
       running ?? '',
       ...pending,
-      failed[1] ?? '',
+      cancelled[1] ?? '',
     ])
+  })
+
+  test('keeps a failure on main that no later success has settled', async () => {
+    const { add } = await somePipeline({ runs_max_per_pipeline: 1 })
+    const settled = await add(2, 'failed', 310)
+    const [success = ''] = await add(1, 'success', 300)
+    const [older = '', failure = ''] = await add(2, 'failed', 200)
+    const onBranch = await add(3, 'success', 100)
+    await sql`update run set branch = 'dev' where id = any(${onBranch})`
+    const cancelled = await add(3, 'cancelled', 1)
+    await prune()
+    const all = [...settled, success, older, failure, ...onBranch, ...cancelled]
+    expect(await runsLeft(sql, all)).toEqual([success, failure, cancelled[2] ?? ''])
+    const settling = await add(1, 'success', 0)
+    await prune()
+    expect(await runsLeft(sql, [...all, ...settling])).toEqual(settling)
   })
 
   test('keeps a run that becomes the latest success during pruning', async () => {
     const { add } = await somePipeline({ runs_max_per_pipeline: 1 })
     const [before = ''] = await add(1, 'success', 300)
     const [ending = ''] = await add(1, 'running', 200)
-    const [newest = ''] = await add(1, 'failed', 1)
+    const [newest = ''] = await add(1, 'cancelled', 1)
     const reaping = await reapingNow(sql)
     let pauses = 0
     await pruneRuns({
@@ -103,9 +119,9 @@ describe('runs', () => {
     const long = await somePipeline({ runs_max_age_days: 400 })
     const plain = await somePipeline()
     const [inFew, inLong, inPlain] = [
-      await few.add(5, 'failed', 1),
-      await long.add(5, 'failed', 200),
-      await plain.add(5, 'failed', 200),
+      await few.add(5, 'cancelled', 1),
+      await long.add(5, 'cancelled', 200),
+      await plain.add(5, 'cancelled', 200),
     ]
     expect((await prune()).runsPruned).toBe(8)
     expect(await runsLeft(sql, inFew)).toEqual(inFew.slice(3))
@@ -115,7 +131,7 @@ describe('runs', () => {
 
   test('deletes a run with many log lines in several bounded transactions', async () => {
     const { add } = await somePipeline()
-    await add(3, 'failed', 100, BATCH_ROWS)
+    await add(3, 'cancelled', 100, BATCH_ROWS)
     const reaping = await reapingNow(sql)
     const sizes: number[] = []
     const left = async () => Number((await sql`select count(*) from run_log`)[0]?.count)
@@ -135,9 +151,9 @@ describe('runs', () => {
 
   test('finds the rows of thousands of runs by index, without scanning logs', async () => {
     const { add } = await somePipeline()
-    await add(3_000, 'failed', 100, 0)
+    await add(3_000, 'cancelled', 100, 0)
     const many = await somePipeline({ runs_max_per_pipeline: 1_000 })
-    await many.add(500, 'failed', 1, 100)
+    await many.add(500, 'cancelled', 1, 100)
     await sql`delete from run_attempt`
     await sql`delete from transition`
     await sql`analyze run_log`
@@ -170,7 +186,7 @@ describe('runs', () => {
     await sql`
       insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
         machine_version, status, waiting, created_at)
-      select gen_random_uuid(), p.id, 'default', 'gold', p.name, 'sql', 'manual', '{}', '[]', '{}', 1, 'failed', false,
+      select gen_random_uuid(), p.id, 'default', 'gold', p.name, 'sql', 'manual', '{}', '[]', '{}', 1, 'cancelled', false,
         clock_timestamp() - n * interval '1 day' from pipeline p, generate_series(80, 99) n`
     expect((await prune()).runsPruned).toBe(1200 * 10)
     expect(
@@ -181,7 +197,7 @@ describe('runs', () => {
 
   test('skips a locked run and prunes it in a later tick', async () => {
     const { add } = await somePipeline()
-    const old = await add(3, 'failed', 100)
+    const old = await add(3, 'cancelled', 100)
     const locked = Promise.withResolvers<void>()
     const release = Promise.withResolvers<void>()
     const holder = sql.begin(async (tx) => {
@@ -199,7 +215,7 @@ describe('runs', () => {
   test('prunes runs in the tick that pruned their log lines', async () => {
     const [plain, longer] = [await somePipeline(), await somePipeline()]
     await sql`insert into retention_override (pipeline_id, logs_max_age_days) values (${longer.id}, 1000)`
-    const ids = [...(await plain.add(3, 'failed', 100)), ...(await longer.add(3, 'failed', 100))]
+    const ids = [...(await plain.add(3, 'cancelled', 100)), ...(await longer.add(3, 'cancelled', 100))]
     const reaping = await reapingNow(sql)
     await pruneLogs(reaping)
     const { logsPruned } = reaping.reaped
@@ -226,10 +242,10 @@ describe('runs', () => {
       const plain = await somePipeline()
       const longer = await somePipeline({ logs_max_age_days: 1_000 })
       const ids = [
-        ...(await plain.add(20, 'failed', 150, 1_700)),
-        ...(await longer.add(2, 'failed', 130, 40)),
-        ...(await plain.add(1, 'failed', 120, 3 * BATCH_ROWS)),
-        ...(await plain.add(20, 'failed', 100, 1_700)),
+        ...(await plain.add(20, 'cancelled', 150, 1_700)),
+        ...(await longer.add(2, 'cancelled', 130, 40)),
+        ...(await plain.add(1, 'cancelled', 120, 3 * BATCH_ROWS)),
+        ...(await plain.add(20, 'cancelled', 100, 1_700)),
       ]
       const young = [ids[3] ?? '', ids[22] ?? '', ids[30] ?? '']
       await sql`insert into run_log (run_id, seq, at, level, message)
@@ -241,7 +257,7 @@ describe('runs', () => {
 
     test('prunes a line that arrived late for a recently ended run', async () => {
       const { add } = await somePipeline()
-      const ids = await add(20, 'failed', 100, 1_700)
+      const ids = await add(20, 'cancelled', 100, 1_700)
       const ended = ids[7] ?? ''
       await sql`update run set finished_at = clock_timestamp() where id = ${ended}`
       const pruned = await pruneBoth(
@@ -254,7 +270,7 @@ describe('runs', () => {
 
     test('does not count lines as deleted when their batch was rolled back', async () => {
       const { add } = await somePipeline()
-      await add(20, 'failed', 100, 1_700)
+      await add(20, 'cancelled', 100, 1_700)
       const reaping = await reapingNow(sql)
       let batches = 0
       const lost = pruneLogs({
@@ -294,8 +310,8 @@ describe('log lines', () => {
 
   test('prunes log lines older than the age and keeps their runs', async () => {
     const { add } = await somePipeline()
-    const old = await add(2, 'failed', 31)
-    const young = await add(2, 'failed', 29)
+    const old = await add(2, 'cancelled', 31)
+    const young = await add(2, 'cancelled', 29)
     expect(await logs()).toBe(6)
     expect(await rowsOf(sql, old)).toMatchObject({ runs: 2, logs: 0, moves: 2 })
     expect(await rowsOf(sql, young)).toMatchObject({ runs: 2, logs: 6 })
@@ -307,11 +323,11 @@ describe('log lines', () => {
     const short = await somePipeline({ logs_max_age_days: 1 })
     const plain = await somePipeline()
     const [inLong, inShort, inPlain] = [
-      await long.add(2, 'failed', 40),
-      await short.add(2, 'failed', 2),
-      await plain.add(2, 'failed', 2),
+      await long.add(2, 'cancelled', 40),
+      await short.add(2, 'cancelled', 2),
+      await plain.add(2, 'cancelled', 2),
     ]
-    const tooOld = await long.add(1, 'failed', 61)
+    const tooOld = await long.add(1, 'cancelled', 61)
     expect(await logs()).toBe(9)
     expect(await rowsOf(sql, inLong)).toMatchObject({ logs: 6 })
     expect(await rowsOf(sql, inShort)).toMatchObject({ logs: 0 })
@@ -342,7 +358,7 @@ describe('log lines', () => {
 
   test('prunes more log lines than one batch in one tick', async () => {
     const { add } = await somePipeline()
-    const ids = await add(3, 'failed', 31, BATCH_ROWS)
+    const ids = await add(3, 'cancelled', 31, BATCH_ROWS)
     expect(await logs()).toBe(3 * BATCH_ROWS)
     expect(await rowsOf(sql, ids)).toMatchObject({ runs: 3, logs: 0 })
   })
@@ -368,6 +384,17 @@ test('keeps the newest results of each quality test, per pipeline settings', asy
   expect(left.map((row) => row.run_id)).toEqual(inFew.slice(7))
   const [{ count } = {}] = await sql`select count(*)::int from quality_result where pipeline_id = ${plain.id}`
   expect(count).toBe(100)
+})
+
+test('keeps the results of the run that decides over its pipeline', async () => {
+  const { id, add } = await somePipeline({ quality_results_max_per_test: 2 })
+  const [deciding = ''] = await add(1, 'success', 9)
+  const onBranch = await add(4, 'success', 1)
+  await sql`update run set branch = 'dev' where id = any(${onBranch})`
+  await pruneQualityResults(await reapingNow(sql))
+  const left = await sql<{ run_id: string }[]>`
+    select run_id from quality_result where pipeline_id = ${id} order by created_at`
+  expect(left.map((row) => row.run_id)).toEqual([deciding, ...onBranch.slice(2)])
 })
 
 test('prunes the results of more quality tests than one page', async () => {
@@ -422,7 +449,7 @@ test('prunes draft history by age and count but keeps the latest transition', as
 
 test('a reaper that lost its leadership writes nothing and throws', async () => {
   const { add } = await somePipeline()
-  const ids = await add(3, 'failed', 100)
+  const ids = await add(3, 'cancelled', 100)
   const reaping = await reapingNow(sql)
   await expect(pruneRuns({ ...reaping, write: async () => null })).rejects.toThrow(NotLeading)
   expect(await rowsOf(sql, ids)).toMatchObject({ runs: 3, logs: 9 })

@@ -25,6 +25,8 @@ export type Outcome = { runId: RunId; attempt: number; runnerBoot?: string } & (
       testedCommit: string | null
       rowsWritten: number
       tests: TestResult[]
+      /** The tables and views that the attempt read, as `namespace.layer.name`. */
+      inputTables: string[]
       landingFileIds: string[]
       archivesLandingZones: boolean
       /** Hours for which the branch stays readable if the gate fails. */

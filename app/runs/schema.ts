@@ -52,6 +52,15 @@ const Fields = {
 export const RunListed = t.Object(Fields, { title: 'ListedRun' })
 export type RunListed = typeof RunListed.static
 
+const StaleInput = t.Object(
+  {
+    table: t.String({ examples: ['default.silver.flights'] }),
+    read_commit: t.Integer({ description: 'Commit of main that made the state that the run read' }),
+    latest_commit: t.Integer({ description: 'Commit of main that changed the table last before the merge' }),
+  },
+  { title: 'StaleInput' },
+)
+
 export const Run = t.Object(
   {
     ...Fields,
@@ -66,6 +75,12 @@ export const Run = t.Object(
       t.Integer({
         description:
           'Commit of main that the run created; null if it changed no table or ran on another branch',
+      }),
+    ),
+    stale_inputs: nullable(
+      t.Array(StaleInput, {
+        description:
+          'Input tables that main changed between the attempt and the merge of its approved change; null without such a merge',
       }),
     ),
     trace_id: nullable(
@@ -135,7 +150,17 @@ export const Reject = t.Object(
   { title: 'RejectRun', examples: [{ message: 'the prices of May are missing' }] },
 )
 export type Reject = typeof Reject.static
-export const RunApproved = t.Object({ run_id: Uuid, status: RunStatus }, { title: 'RunApproved' })
+export const RunApproved = t.Object(
+  {
+    run_id: Uuid,
+    status: RunStatus,
+    stale_inputs: t.Array(StaleInput, {
+      description:
+        'Input tables that are newer than the merged change; empty when the run executes again, and its own answer then names them',
+    }),
+  },
+  { title: 'RunApproved' },
+)
 export const RunRejected = t.Object({ run_id: Uuid, status: t.Literal('failed') }, { title: 'RunRejected' })
 export const RunPath = t.Object({ id: Uuid })
 

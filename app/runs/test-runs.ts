@@ -32,6 +32,7 @@ export const executed = (runId: RunId, more: Partial<Executed> = {}): Outcome =>
   testedCommit: null,
   rowsWritten: 0,
   tests: [],
+  inputTables: [],
   landingFileIds: [],
   archivesLandingZones: false,
   keepFailedHours: 0,

@@ -96,6 +96,8 @@ export const runs = pgTable(
       .on(t.pipelineId, t.branch)
       .where(sql`status = 'running' and phase not in ('review', 'waiting')`),
     index('run_in_review').on(t.id).where(sql`status = 'running' and phase = 'review'`),
+    /** For lists of the runs of one branch. Almost all runs are on main. */
+    index('run_on_branch').on(t.branch, t.createdAt, t.id).where(sql`branch <> 'main'`),
     /** A branch of a user stays open while it has such runs. */
     index('run_of_branch').on(t.branch).where(sql`status in ('pending', 'running') and branch <> 'main'`),
     index('run_followed').on(t.follower).where(sql`follower is not null`),
@@ -159,6 +161,14 @@ export const runFiles = pgTable(
   ],
 )
 
+/** An input table that main changed after the run had read it. */
+export interface StaleInput {
+  table: string
+  /** The commits of main that made the read state and the state at the merge. */
+  read_commit: number
+  latest_commit: number
+}
+
 /** The review of a run: the facts of the attempt that waits for a reviewer, or was reviewed last. */
 export const runReviews = pgTable('run_review', (pg) => ({
   runId: pg.uuid('run_id').primaryKey(),
@@ -175,6 +185,10 @@ export const runReviews = pgTable('run_review', (pg) => ({
   rowsWritten: pg.bigint('rows_written', { mode: 'number' }).notNull(),
   landingFileIds: pg.uuid('landing_file_ids').array().notNull(),
   archivesLandingZones: pg.boolean('archives_landing_zones').notNull(),
+  /** The tables and views that the attempt read, as `namespace.layer.name`. */
+  inputTables: pg.text('input_tables').array().notNull().default(sql`'{}'::text[]`),
+  /** The inputs that main had changed before the approved merge; null before the merge. */
+  staleInputs: pg.jsonb('stale_inputs').$type<StaleInput[]>(),
 }))
 
 /** The diff of a run: as a client read it first, or as the reaper stored it before it deleted the states. */
@@ -214,5 +228,7 @@ export const qualityResults = pgTable(
   (t) => [
     primaryKey({ columns: [t.runId, t.name] }),
     index('quality_result_of_test').on(t.pipelineId, t.name, t.createdAt),
+    /** For failing tests that no later run has settled. */
+    index('quality_result_failed').on(t.pipelineId).where(sql`status = 'failed'`),
   ],
 )

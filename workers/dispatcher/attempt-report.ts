@@ -258,6 +258,7 @@ function outcomeOf(
       error: test.error === '' ? null : test.error,
       samples: test.samples,
     })),
+    inputTables: facts.inputTables,
     landingFileIds: facts.landingFileIds,
     archivesLandingZones: facts.archiveLandingZones,
     keepFailedHours: facts.keepFailedHours,

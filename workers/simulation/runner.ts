@@ -289,6 +289,7 @@ function executed(execution: Execution, archivesLandingZones: boolean): Outcome 
     testedCommit: tested,
     rowsWritten: tested === null ? 0 : 1,
     tests: [test('strict', 'error', !plan.isBlocked), test('mild', 'warn', !plan.isWarned)],
+    inputTables: [],
     landingFileIds: request.landing.flatMap(({ files }) => files.map(({ id }) => id)),
     archivesLandingZones,
     keepFailedHours: plan.keepHours,

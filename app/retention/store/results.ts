@@ -1,6 +1,8 @@
-// Prunes quality results: keeps the newest of each test, up to the number in the pipeline's settings.
+// Prunes quality results: keeps the newest of each test, up to the number in the pipeline's settings, and those of the run that
+// is the verdict on its pipeline.
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
+import { verdictOnMain } from '../../../drizzle/main-runs.ts'
 import { nullable, pick, type RowOf, select } from '../../../drizzle/rows.ts'
 import { qualityResults } from '../../../drizzle/schema/index.ts'
 import { FIRST_ID } from '../../core/ids.ts'
@@ -60,10 +62,11 @@ async function pruneRanges(reaping: Reaping, ranges: readonly RowOf<typeof BOUND
       delete from quality_result where ctid = any(array(
         select gone.ctid from jsonb_to_recordset(${tx.json(ranges as unknown as JSONValue)})
           as range("pipelineId" uuid, name text, "untilAt" timestamptz, "untilRun" uuid)
+        left join lateral (select run.id ${verdictOnMain(tx, tx`range."pipelineId"`)}) verdict on true
         cross join lateral (
           select q.ctid from quality_result q
           where q.pipeline_id = range."pipelineId" and q.name = range.name and q.created_at <= range."untilAt"
-            and (q.created_at, q.run_id) <= (range."untilAt", range."untilRun")
+            and (q.created_at, q.run_id) <= (range."untilAt", range."untilRun") and q.run_id is distinct from verdict.id
           limit ${BATCH_ROWS}) gone
         limit ${BATCH_ROWS}))`
     reaping.reaped.qualityPruned += count

@@ -1,9 +1,10 @@
-// Prunes runs beyond the count or the age of their pipeline, with all their rows. Keeps active runs, and the latest success of
-// each pipeline, because dependencies are compared with it.
+// Prunes runs beyond the count or the age of their pipeline, with all their rows. Keeps active runs. Keeps of each pipeline the
+// latest success, because dependencies are compared with it, and the verdict, because a failure stays until a success settles it.
 import assert from 'node:assert/strict'
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
+import { verdictOnMain } from '../../../drizzle/main-runs.ts'
 import { computed, nullable, type RowOf, select } from '../../../drizzle/rows.ts'
 import { pipelines, runs } from '../../../drizzle/schema/index.ts'
 import { FIRST_ID, LAST_ID } from '../../core/ids.ts'
@@ -16,7 +17,7 @@ interface Range {
   afterId: string
   untilAt: Date
   untilId: string
-  keepsLatestSuccess: boolean
+  keepsLatest: boolean
 }
 
 const BEGINNING = { afterAt: new Date(0), afterId: FIRST_ID }
@@ -65,9 +66,7 @@ async function pageOfRanges(reaping: Reaping, after: string) {
 
 /** Removes all runs of a purged pipeline with all their rows, whatever their age. All of them must have ended. */
 export const pruneAllRunsOf = (reaping: Reaping, pipelineId: string, until: Date): Promise<void> =>
-  pruneRanges(reaping, [
-    { pipelineId, ...BEGINNING, untilAt: until, untilId: LAST_ID, keepsLatestSuccess: false },
-  ])
+  pruneRanges(reaping, [{ pipelineId, ...BEGINNING, untilAt: until, untilId: LAST_ID, keepsLatest: false }])
 
 /**
  * The newest run that can be pruned, by count and by age, for each of some pipelines. Reads along the index, one pipeline at a
@@ -90,7 +89,7 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
   const ranges = rows.flatMap(({ pipelineId, untilAt, untilId }): Range[] =>
     untilAt === null || untilId === null
       ? []
-      : [{ pipelineId, ...BEGINNING, untilAt, untilId, keepsLatestSuccess: true }],
+      : [{ pipelineId, ...BEGINNING, untilAt, untilId, keepsLatest: true }],
   )
   return { ranges, last: rows.at(-1)?.pipelineId ?? null, pipelines: rows.length }
 }
@@ -120,7 +119,7 @@ interface Doomed extends RowOf<typeof DOOMED> {
 }
 
 /**
- * The oldest runs of each range, all in order of id. The same statement reads the latest success and the ended runs, because a
+ * The oldest runs of each range, all in order of id. The same statement reads the runs to keep and the ended runs, because a
  * run of the range may have ended since the range was computed.
  */
 const doomedRuns = ({ sql, now }: Reaping, ranges: readonly Range[], perRange: number) =>
@@ -133,16 +132,17 @@ const doomedRuns = ({ sql, now }: Reaping, ranges: readonly Range[], perRange: n
   from jsonb_to_recordset(${sql.json(
     ranges.map((range, number) => ({ ...range, number })) as unknown as JSONValue,
   )}) as range(number int, "pipelineId" uuid, "afterAt" timestamptz, "afterId" uuid, "untilAt" timestamptz,
-    "untilId" uuid, "keepsLatestSuccess" boolean)
+    "untilId" uuid, "keepsLatest" boolean)
   left join lateral (
-    select s.id from run s where range."keepsLatestSuccess" and s.pipeline_id = range."pipelineId" and s.status = 'success'
+    select s.id from run s where range."keepsLatest" and s.pipeline_id = range."pipelineId" and s.status = 'success'
       and s.branch = 'main'
     order by s.finished_at desc, s.id desc limit 1) latest on true
+  left join lateral (select run.id ${verdictOnMain(sql, sql`range."pipelineId"`)}) verdict on range."keepsLatest"
   cross join lateral (
     select r.id, r.created_at, r.finished_at from run r
     where r.pipeline_id = range."pipelineId" and (r.created_at, r.id) > (range."afterAt", range."afterId")
       and (r.created_at, r.id) <= (range."untilAt", range."untilId")
-      and r.status in ('success', 'failed', 'cancelled') and r.id is distinct from latest.id
+      and r.status in ('success', 'failed', 'cancelled') and r.id is distinct from latest.id and r.id is distinct from verdict.id
     order by r.created_at, r.id limit ${perRange}) doomed
   order by doomed.id`
 

@@ -114,6 +114,7 @@ function conditionOf(sql: Sql, filter: RunFilter): Part {
     ${andVisibleId(sql, sql`pipeline_id`, visible)}
     ${status === undefined ? sql`` : sql`and status = ${status}`}
     ${branch === undefined ? sql`` : sql`and branch = ${branch}`}
+    ${isOfUser(branch) ? sql`and branch <> 'main'` : sql``}
     ${from === undefined ? sql`` : sql`and created_at >= ${from}`}
     ${to === undefined ? sql`` : sql`and created_at < ${to}`}`
 }

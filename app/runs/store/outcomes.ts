@@ -13,7 +13,7 @@ import { type LogLine, loggedPart, seqAfter, storableText } from './logs.ts'
 import { type AppendLine, closingLine, mergeTested, rowsText } from './merging.ts'
 import { completedOf, type LockedRun, lockRuns, moveRun, savedParts } from './moves.ts'
 import { notifying, type RunCompleted } from './notices.ts'
-import { openedReviews, openedReviewsPart, rulesOfRuns, withReview } from './reviews.ts'
+import { notedStaleInputs, openedReviews, openedReviewsPart, rulesOfRuns, withReview } from './reviews.ts'
 import { type Boot, settledParts } from './settle.ts'
 
 export interface Applied {
@@ -122,6 +122,7 @@ export const applyOutcomes = (
     }
 
     await mergeTested(tx, runs, executed, now, appendLine)
+    await notedStaleInputs(tx, runs, executed, appendLine)
     for (const run of runs.values()) {
       if (run.moves.length > 0) changed.add(run.id)
       if (run.moves.length > 0 && isTerminal(run.status)) appendLine(run, 9, ...closingLine(run))

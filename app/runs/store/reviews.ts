@@ -4,14 +4,21 @@ import { alias } from 'drizzle-orm/pg-core'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { cteStatement } from '../../../drizzle/cte-statement.ts'
 import { rulesOf } from '../../../drizzle/protection.ts'
-import { computed, insertRows, only, pick, select } from '../../../drizzle/rows.ts'
-import { landingFiles, type Review as Rule, runReviews } from '../../../drizzle/schema/index.ts'
+import { computed, insertRows, only, pick, returning, select } from '../../../drizzle/rows.ts'
+import {
+  landingFiles,
+  type Review as Rule,
+  runReviews,
+  type StaleInput,
+} from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
+import { parseTableName } from '../../../lake/pipeline/names.ts'
 import { REVIEW_TIMEOUT_HOURS } from '../../../lake/pipeline/review.ts'
 import { isTerminal, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import { lockedHead } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
 import { MAIN } from '../../core/lake-version.ts'
+import { DEFAULT_NAMESPACE } from '../../core/names.ts'
 import { isAllowed, strictest } from '../../protection/rule.ts'
 import type { Executed } from '../outcome.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
@@ -31,6 +38,7 @@ const REVIEW_COLUMNS = [
   'fourEyes',
   'testedCommit',
   'rowsWritten',
+  'inputTables',
   'landingFileIds',
   'archivesLandingZones',
 ] as const
@@ -55,6 +63,7 @@ export const openedReviews = (
       fourEyes: isFourEyes,
       testedCommit: facts.testedCommit,
       rowsWritten: facts.rowsWritten,
+      inputTables: facts.inputTables,
       landingFileIds: facts.landingFileIds,
       archivesLandingZones: facts.archivesLandingZones,
     }
@@ -97,6 +106,7 @@ export const openedReviewsPart = (tx: SqlTx, reviews: readonly OpenedReview[]): 
           on conflict (run_id) do update set attempt = excluded.attempt, entered_at = excluded.entered_at,
             expires_at = excluded.expires_at, timeout_hours = excluded.timeout_hours, four_eyes = excluded.four_eyes,
             tested_commit = excluded.tested_commit, rows_written = excluded.rows_written,
+            input_tables = excluded.input_tables,
             landing_file_ids = excluded.landing_file_ids, archives_landing_zones = excluded.archives_landing_zones)`,
       ]
 
@@ -112,6 +122,7 @@ export interface Approved {
   run: LockedRun
   /** Number of events that a trigger listens for. */
   events: number
+  staleInputs: StaleInput[]
 }
 
 /**
@@ -133,6 +144,7 @@ export async function approveRun(
         'fourEyes',
         'testedCommit',
         'rowsWritten',
+        'inputTables',
         'landingFileIds',
         'archivesLandingZones',
       ),
@@ -164,6 +176,7 @@ export async function approveRun(
   if (await areInputsTaken(tx, review))
     conflicted(run, 'another run archived its landing files', now, appendLine)
   else await mergeTested(tx, runs, executed, now, appendLine)
+  const staleInputs = (await notedStaleInputs(tx, runs, executed, appendLine)).get(id) ?? []
   if (isTerminal(run.status)) appendLine(run, 9, ...closingLine(run))
   const announced = announcedPart(tx, [run])
   const [answer] = await cteStatement(
@@ -177,7 +190,65 @@ export async function approveRun(
     ],
     tx`select ${announcedEvents(tx, announced)}`,
   )
-  return { run, events: answer?.events ?? 0 }
+  return { run, events: answer?.events ?? 0, staleInputs }
+}
+
+/**
+ * Stores and logs the inputs of approved runs that main changed between the base of their attempt and their merge in this
+ * transaction. Main is locked, and its states since an open branch's base are kept.
+ */
+export async function notedStaleInputs(
+  tx: SqlTx,
+  runs: ReadonlyMap<RunId, LockedRun>,
+  executed: ReadonlyMap<RunId, Pick<Executed, 'inputTables'>>,
+  appendLine: AppendLine,
+): Promise<Map<RunId, StaleInput[]>> {
+  const merged = [...runs.values()].filter(
+    (run) => run.mergedCommit !== null && run.snapshot.context.approved !== null && executed.has(run.id),
+  )
+  if (merged.length === 0) return new Map()
+  const reads = merged.flatMap(({ id, baseCommit, mergedCommit, ...own }) =>
+    (executed.get(id)?.inputTables ?? []).flatMap((table) => {
+      const { namespace, layer, name } = parseTableName(table, DEFAULT_NAMESPACE)
+      const isOwn = namespace === own.namespace && layer === own.layer && name === own.pipeline
+      return isOwn ? [] : { id, namespace, layer, name, base: baseCommit, merged: mergedCommit }
+    }),
+  )
+  const stored = await returning(tx, {
+    id: computed<RunId>('v.run_id'),
+    inputs: computed<StaleInput[]>('v.stale_inputs'),
+  })`
+    with input as (
+      select i.id, i.namespace || '.' || i.layer || '.' || i.name as "table", read.from_commit as read_commit,
+        greatest(read.to_commit, (
+          select max(later.from_commit) from main_entry later
+          where later.namespace = i.namespace and later.layer = i.layer and later.name = i.name
+            and later.from_commit < i.merged)) as latest_commit
+      from jsonb_to_recordset(${tx.json(reads)})
+        as i(id uuid, namespace text, layer text, name text, base bigint, merged bigint)
+      join main_entry read on read.namespace = i.namespace and read.layer = i.layer and read.name = i.name
+        and read.from_commit <= i.base and read.to_commit > i.base)
+    update run_review v set stale_inputs = (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'table', "table", 'read_commit', read_commit, 'latest_commit', latest_commit) order by "table"), '[]')
+      from input where input.id = v.run_id)
+    where v.run_id = any(${merged.map(({ id }) => id)}::uuid[])`
+  const found = new Map(stored.map(({ id, inputs }) => [id, inputs]))
+  for (const run of merged) {
+    const inputs = found.get(run.id) ?? []
+    if (inputs.length > 0) appendLine(run, 6, 'warn', staleLine(inputs))
+  }
+  return found
+}
+
+/** Stale inputs in a log line. The answer about the run contains all of them. */
+const STALE_SHOWN = 10
+
+const staleLine = (inputs: readonly StaleInput[]) => {
+  const shown = inputs
+    .slice(0, STALE_SHOWN)
+    .map((input) => `${input.table} (read commit ${input.read_commit}, latest ${input.latest_commit})`)
+  return `input tables newer than the approved change: ${inputs.length}: ${shown.join(', ')}; run the pipeline again to include them`
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Sql } from '../../../drizzle/client.ts'
 import { COUNT, computed, only, pick, type RowOf, select, selected } from '../../../drizzle/rows.ts'
-import { runLogs, runs } from '../../../drizzle/schema/run.ts'
+import { runLogs, runs, type StaleInput } from '../../../drizzle/schema/run.ts'
 import { traceIdOf } from '../../../proto/trace.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
 import { limits } from '../../core/limits.ts'
@@ -31,6 +31,9 @@ const SHOWN = {
   ...LISTED,
   ...pick(runs, 'error', 'baseCommit', 'mergedCommit', 'traceparent'),
   waiting_reason: computed<string | null>('case when run.waiting then run.waiting_reason end'),
+  stale_inputs: computed<StaleInput[] | null>(
+    '(select v.stale_inputs from run_review v where v.run_id = run.id)',
+  ),
 }
 
 export const listed = ({ started_at, finished_at, created_at, ...run }: RowOf<typeof LISTED>): RunListed => ({
@@ -44,11 +47,12 @@ export const listed = ({ started_at, finished_at, created_at, ...run }: RowOf<ty
 export async function findRun(sql: Sql, id: string): Promise<Run | null> {
   const [row] = await select(sql, SHOWN)`from run where id = ${id}`
   if (row === undefined) return null
-  const { error, waiting_reason, baseCommit, mergedCommit, traceparent, ...run } = row
+  const { error, waiting_reason, stale_inputs, baseCommit, mergedCommit, traceparent, ...run } = row
   return {
     ...listed(run),
     error,
     waiting_reason,
+    stale_inputs,
     base_commit: baseCommit,
     merged_commit: mergedCommit,
     trace_id: traceparent === null ? null : traceIdOf(traceparent),

@@ -1,5 +1,6 @@
 import type { TableChange } from '../../../lake/iceberg/write/strategy.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
+import { tableKey } from '../../../lake/pipeline/names.ts'
 import { span } from '../../../proto/spans.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
 import { type Cost, costOfAll } from '../../engine/process-usage.ts'
@@ -17,7 +18,7 @@ import { AttemptLostEngine, type Execute, type ExecutionContext } from './attemp
 import { type ExecuteOptions, execute } from './execute.ts'
 import { judge } from './judge.ts'
 import { NeedsLargerEngine } from './larger-engine.ts'
-import { isUploadArchived, lakeOf, type RenderedAttempt, render } from './render.ts'
+import { inputsOf, isUploadArchived, lakeOf, type RenderedAttempt, render } from './render.ts'
 import { noteReview } from './review.ts'
 import { performSpark } from './spark-attempt.ts'
 import { performView } from './view-attempt.ts'
@@ -82,6 +83,7 @@ async function perform(
   enter('rendering')
   const attempt = await span('render', {}, () => render(context, resources, larger !== null))
   if (isUploadArchived(attempt)) return
+  facts.inputTables = inputsOf(attempt).map(({ name }) => tableKey(name))
 
   enter('executing')
   if (attempt.config.materialized === 'view') return performView(attempt)

@@ -139,6 +139,7 @@ const factsOf = ({ status, phase, error, isEngineLost, facts }: Attempt, bootId:
   tests: facts.tests.map(testOnWire),
   error,
   isEngineLost,
+  inputTables: facts.inputTables,
   landingFileIds: facts.landingFileIds,
   archiveLandingZones: facts.archiveLandingZones,
   maxRetries: facts.maxRetries,

@@ -19,6 +19,8 @@ export interface Facts {
   /** The branch's commit that was tested; '' when no table changed. */
   testedCommit: string
   tests: TestResult[]
+  /** The tables and views that the attempt reads, as `namespace.layer.name`. */
+  inputTables: string[]
   landingFileIds: string[]
   archiveLandingZones: boolean
   maxRetries: number
@@ -67,6 +69,7 @@ export class Attempt {
     rowsWritten: 0,
     testedCommit: '',
     tests: [],
+    inputTables: [],
     landingFileIds: [],
     archiveLandingZones: false,
     maxRetries: 0,
