@@ -1,5 +1,5 @@
-// Prunes quality results: keeps the newest of each test, up to the number in the pipeline's settings, and those of the run that
-// is the verdict on its pipeline.
+// Prunes quality results: keeps the newest of each test, up to the number in the pipeline's settings. The results of the run that
+// is the verdict on its pipeline stay, too.
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import { verdictOnMain } from '../../../drizzle/main-runs.ts'
