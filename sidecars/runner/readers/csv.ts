@@ -10,6 +10,8 @@ import { isKept, trimmed, typeOf } from './text-types.ts'
 // CSV: DuckDB chooses types by the first rows of each file. Here all values are read as text once, and each column gets the type
 // that keeps all of them.
 
+/** The names of one argument. */
+const TYPES = ['types', 'dtypes', 'column_types']
 /** Arguments with which an author chooses the types. */
 const OWN_TYPES = ['all_varchar', 'auto_type_candidates']
 /** Arguments that change nothing about the format that the first line shows. */
@@ -31,12 +33,14 @@ const SAMPLED_ROWS = 20_480
 /** The arguments to add to a call of `read_csv`. Throws for dates with two meanings. */
 export async function csvArguments(reader: Reader): Promise<Record<string, string>> {
   const { call } = reader
-  if (argument(call, 'columns', 'auto_detect') !== undefined) return {}
+  if (argument(call, 'auto_detect') !== undefined) return {}
+  if (argument(call, 'columns') !== undefined) return ownFormats(reader, 'columns')
   const byName: Record<string, string> =
     argument(call, 'union_by_name') === undefined ? { union_by_name: 'true' } : {}
-  const types = argument(call, 'types', 'dtypes', 'column_types')
+  const types = argument(call, ...TYPES)
   const isOwn = OWN_TYPES.some((name) => argument(call, name) !== undefined)
-  if (isOwn || (types !== undefined && !types.startsWith('{'))) return byName
+  if (isOwn || (types !== undefined && !types.startsWith('{')))
+    return { ...byName, ...(await ownFormats(reader, typesName(call), byName)) }
   const given = new Set(types === undefined ? [] : keysOf(types))
   const format = types === undefined ? await commonFormat(reader) : null
   const described = await reader.describe(
@@ -49,7 +53,28 @@ export async function csvArguments(reader: Reader): Promise<Record<string, strin
       : callWith(call, { ...format.arguments, columns: structOf(text), ...FILE_ARGUMENT }),
   )
   if (format !== null) return { ...format.arguments, ...found.formats, columns: structOf(found.columns) }
-  return { ...byName, ...found.formats, ...typesArgument(call, found.columns) }
+  const own = types === undefined ? {} : await ownFormats(reader, typesName(call), byName)
+  return { ...byName, ...own, ...found.formats, ...typesArgument(call, found.columns) }
+}
+
+/**
+ * The formats of the dates to which the author gave a type. Without a format, the engine chooses one for each file. Throws for
+ * dates with two meanings.
+ */
+async function ownFormats(
+  reader: Reader,
+  typed: string,
+  byName: Record<string, string> = {},
+): Promise<Record<string, string>> {
+  const { call } = reader
+  const described = await reader.describe(callWith(call, { ...byName, filename: null }))
+  const dates = described.filter(({ type }) => type === 'DATE' || type.startsWith('TIMESTAMP'))
+  const texts = structOf(described.map(({ name }) => ({ name, type: 'VARCHAR' })))
+  const asText = callWith(call, { ...byName, [typed]: texts, ...FILE_ARGUMENT })
+  const formats: Record<string, string> = {}
+  for (const column of await offColumns(reader, dates, asText))
+    await datedType(reader, column, { asText, formats })
+  return formats
 }
 
 interface Found {
@@ -66,17 +91,7 @@ async function typesOf(
 ): Promise<Found> {
   const { call } = reader
   const asText = textCall(columns.map(({ name }) => ({ name, type: 'VARCHAR' })))
-  const checked = await uncertain(reader, columns, asText)
-  const isOff =
-    checked.length === 0
-      ? []
-      : (
-          await reader.rows(
-            `SELECT ${checked.map(({ type }, index) => offSql(`v${index}`, type)).join(', ')}
-             FROM (SELECT ${checked.map((column, index) => `${textOf(call, column)} AS v${index}`).join(', ')} FROM ${asText})`,
-          )
-        ).flat()
-  const off = checked.filter((_, index) => Number(isOff[index]) > 0)
+  const off = await offColumns(reader, await uncertain(reader, columns, asText), asText)
   const types = new Map(columns.map(({ name, type }) => [name, type]))
   const formats: Record<string, string> = {}
   const facts =
@@ -107,6 +122,21 @@ async function typesOf(
     }
   }
   return { columns: columns.map(({ name }) => ({ name, type: types.get(name) ?? 'VARCHAR' })), formats }
+}
+
+/** The columns with values that their types do not keep. */
+async function offColumns(
+  { call, rows }: Reader,
+  columns: readonly Column[],
+  asText: string,
+): Promise<Column[]> {
+  if (columns.length === 0) return []
+  const values = columns.map((column, index) => `${textOf(call, column)} AS v${index}`)
+  const counts = columns.map(({ type }, index) => offSql(`v${index}`, type))
+  const [row = []] = await rows(
+    `SELECT ${counts.join(', ')} FROM (SELECT ${values.join(', ')} FROM ${asText})`,
+  )
+  return columns.filter((_, index) => Number(row[index]) > 0)
 }
 
 /** The type of dates in one format. All such columns of a call have the same format. Null: no dates. */
@@ -159,13 +189,17 @@ function textOf(call: ReaderCall, { name, type }: Column): string {
 
 /** The argument `types`, with the types that the author wrote. */
 function typesArgument(call: ReaderCall, columns: readonly Column[]): Record<string, string> {
-  const name = ['types', 'dtypes', 'column_types'].find((each) => argument(call, each) !== undefined)
+  const name = typesName(call)
   if (columns.length === 0) return {}
-  if (name === undefined) return { types: structOf(columns) }
+  if (argument(call, name) === undefined) return { types: structOf(columns) }
   const written = (argument(call, name) ?? '').slice(1, -1).trim().replace(/,$/, '')
   const added = structOf(columns).slice(1)
   return { [name]: written === '' ? `{${added}` : `{${written}, ${added}` }
 }
+
+/** The name by which the author gives types. */
+const typesName = (call: ReaderCall): string =>
+  TYPES.find((each) => argument(call, each) !== undefined) ?? 'types'
 
 const structOf = (columns: readonly Column[]): string =>
   `{${columns.map(({ name, type }) => `${quoteLiteral(name)}: ${quoteLiteral(type)}`).join(', ')}}`

@@ -257,6 +257,25 @@ test.each([
     "from read_csv('ZONE/*')",
     'timestampformat',
   ],
+  ['CSV with years of two digits', { 'a.csv': 'a,d\n1,03/04/26\n' }, "from read_csv('ZONE/*')", 'dateformat'],
+  [
+    'CSV with types of the author',
+    { 'a.csv': 'a,d\n1,03.04.2026\n' },
+    "from read_csv('ZONE/*', types={'d': 'DATE'})",
+    'dateformat',
+  ],
+  [
+    'CSV with a list of types',
+    { 'a.csv': 'a,d\n1,03/04/2026\n' },
+    "from read_csv('ZONE/*', types=['INTEGER', 'DATE'])",
+    'dateformat',
+  ],
+  [
+    'CSV with columns of the author',
+    { 'a.csv': 'a,d\n1,03/04/2026 10:00:00\n' },
+    "from read_csv('ZONE/*', columns={'a': 'INTEGER', 'd': 'TIMESTAMP'})",
+    'timestampformat',
+  ],
   [
     'files with different orders',
     { 'a.csv': 'a,d\n1,03/13/2026\n', 'b.csv': 'a,d\n1,13/03/2026\n' },
@@ -267,7 +286,17 @@ test.each([
 ])('dates with two meanings are refused: %s', async (_, files, text, option) => {
   zone(files)
   const message = await refused(text)
-  for (const part of ['landing/z/', 'column "d"', '2026', option]) expect(message).toContain(part)
+  for (const part of ['landing/z/', 'column "d"', '26', option]) expect(message).toContain(part)
+})
+
+test.each([
+  ['types', "types={'d': 'DATE'}"],
+  ['columns', "columns={'a': 'INTEGER', 'd': 'DATE'}"],
+  ['candidates', "auto_type_candidates=['INTEGER', 'DATE']"],
+])('dates have one meaning in all files with %s of the author', async (_, argument) => {
+  zone({ 'a.csv': 'a,d\n1,03/13/2026\n', 'b.csv': 'a,d\n2,03/04/2026\n' })
+  const found = await rows(`select d from read_csv('ZONE/*', ${argument}) where a = 2`)
+  expect(found.rows).toEqual([['2026-03-04']])
 })
 
 test("a date has the meaning of the author's dateformat", async () => {
