@@ -228,14 +228,42 @@ test.each([
   expect(found.rows).toEqual([[value, 'x']])
 })
 
-test('Parquet with whole numbers that DOUBLE would change is refused', async () => {
+test.each([
+  ['a field of a struct', "{'x': 1}", "{'x': 2.5::double, 'y': 3}", { x: 2.5, y: 3 }],
+  ['a value of a list', '[1]', '[2.5::double]', [2.5]],
+  ['a field within a list', "[{'x': 1}]", "[{'x': 2, 'y': 'b'}]", [{ x: 2, y: 'b' }]],
+])('Parquet keeps %s that only a later file has', async (_, first, second, value) => {
   const path = zone({})
-  await engine.run(`copy (select 9007199254740993 as v) to '${path}/a.parquet'`)
-  await engine.run(`copy (select 1.5::double as v) to '${path}/b.parquet'`)
-  const message = await refused("select v from read_parquet('ZONE/*')")
-  for (const part of ['landing/z/a.parquet', 'column "v"', '9007199254740993'])
-    expect(message).toContain(part)
+  await engine.run(`copy (select 1 as n, ${first} as v) to '${path}/first.parquet'`)
+  await engine.run(`copy (select 2 as n, ${second} as v) to '${path}/second.parquet'`)
+  expect((await rows("select v from read_parquet('ZONE/*') where n = 2")).rows).toEqual([[value]])
 })
+
+test.each([
+  ['whole numbers', '9007199254740993', '1.5::double', '"v"', '9007199254740993'],
+  ['decimals', '12345678901234567.89', '1.5::double', '"v"', '12345678901234567.89'],
+  ['whole numbers beside FLOAT', '16777217', '1.5::float', '"v"', '16777217'],
+  ['numbers in a list', '[9007199254740993]', '[1.5::double]', '"v[]"', '9007199254740993'],
+  [
+    'numbers in a struct',
+    "[{'x': {'y': 9007199254740993}}]",
+    "[{'x': {'y': 1.5::double}}]",
+    '"v[].x.y"',
+    '9007199254740993',
+  ],
+  ['numbers in a map', "map {'k': 9007199254740993}", "map {'k': 1.5::double}", '"v.*"', '9007199254740993'],
+  ['booleans', 'true', '5', '"v"', 'true'],
+  ['booleans in a list', '[true]', '[5]', '"v[]"', 'true'],
+])(
+  'Parquet with %s that the common type would change is refused',
+  async (_, first, second, column, value) => {
+    const path = zone({})
+    await engine.run(`copy (select ${first} as v from range(3)) to '${path}/exact.parquet'`)
+    await engine.run(`copy (select ${second} as v) to '${path}/float.parquet'`)
+    const message = await refused("select v from read_parquet('ZONE/*')")
+    for (const part of ['landing/z/exact.parquet', `column ${column}`, value]) expect(message).toContain(part)
+  },
+)
 
 test.each([
   ['month first', '03/13/2026', '03/04/2026', 'DATE', '2026-03-04'],
