@@ -49,11 +49,14 @@ test('a cut file and a date with two meanings fail the run @readers.refused', as
   const namespace = await newNamespace(request)
   for (const [file, content, reason] of [
     ['cut.csv.gz', gzipSync(late(50_000, '1', '2')).subarray(0, 40_000), /cut or damaged/],
+    ['cut.json', '[{"id":1},{"id":2},', /has no end/],
+    ['quote.csv', 'id,name\n1,"a"\n2,"b', /ends within a quote/],
+    ['short.csv', 'id,name\n1,a\n2', /one column "id,name"/],
     ['dates.csv', 'id,day\n1,03/04/2026\n', /column "day": "03\/04\/2026".+dateformat/],
   ] as const) {
     const { name: zone, upload } = await newZone(request, namespace)
     await upload(file, content)
-    const sql = `select *\nfrom read_csv('{{ landing_zone("${zone}") }}')`
+    const sql = `select *\nfrom ${file.endsWith('json') ? 'read_json' : 'read_csv'}('{{ landing_zone("${zone}") }}')`
     const { status, error } = await runToEnd(request, await publishedPipeline(request, sql, { namespace }))
     expect([status, error]).toEqual(['failed', expect.stringMatching(reason)])
     expect(error).toContain(`pipeline.sql line 2: landing/${zone}/`)

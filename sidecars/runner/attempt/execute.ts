@@ -71,7 +71,11 @@ async function executeIn(
   const look = async () =>
     draft.zones.length === 0
       ? draft.sql
-      : lookedAt(draft.sql, { ...parsedIn(attempt, opened.number), write: log.write.bind(log) })
+      : lookedAt(draft.sql, {
+          ...parsedIn(attempt, opened.number),
+          write: log.write.bind(log),
+          isNewTable: target.table === null,
+        })
   const change = await look()
     .then((sql) => write(attempt, sql, means))
     .catch(async (error: unknown) => {

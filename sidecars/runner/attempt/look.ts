@@ -9,6 +9,8 @@ export interface LookIn {
   /** Called with each line for the log. */
   write(level: Level, text: string): void
   signal: AbortSignal
+  /** The result becomes a new table, so no columns of a table show that the files were read as another one. */
+  isNewTable?: boolean
 }
 
 /**
@@ -17,10 +19,13 @@ export interface LookIn {
  */
 export async function lookedAt(
   sql: string,
-  { engine, instance, write, signal }: LookIn,
+  { engine, instance, write, signal, isNewTable = false }: LookIn,
   params: SqlParameters = [],
 ): Promise<string> {
-  const { sql: text, notes } = await engine.call({ kind: 'look', number: instance, sql, params }, signal)
+  const { sql: text, notes } = await engine.call(
+    { kind: 'look', number: instance, sql, params, isNewTable },
+    signal,
+  )
   for (const note of notes) write(note.level, note.text)
   return text
 }

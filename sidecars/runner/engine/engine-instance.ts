@@ -141,12 +141,12 @@ export class EngineInstance {
     return result.getRowObjectsJS()
   }
 
-  look({ sql, params }: Input<'look'>): Promise<AnswerOf<'look'>> {
+  look({ sql, params, isNewTable }: Input<'look'>): Promise<AnswerOf<'look'>> {
     const values = isList(params)
       ? params.map((value, index) => [String(index + 1), value] as const)
       : Object.entries(params)
     const parameters = new Map(values.map(([name, value]) => [name, literalOf(value)]))
-    return lookAtAll(this.#open, sql, { parameters, known: this.#looked })
+    return lookAtAll(this.#open, sql, { parameters, known: this.#looked, isNewTable })
   }
 
   parse({ sql }: Input<'parse'>): Promise<AnswerOf<'parse'>> {

@@ -48,7 +48,7 @@ export type EngineRequest =
   /** Drops the result, and shows these tables from then on. Their files were named when the instance was opened. */
   | { kind: 'show'; number: number; tables: readonly TableView[] }
   /** Adds arguments to the readers in a text, so that they look at all values of their files. */
-  | { kind: 'look'; number: number; sql: string; params: SqlParameters }
+  | { kind: 'look'; number: number; sql: string; params: SqlParameters; isNewTable: boolean }
   /** Parses a text in any open instance without binding it. Returns its syntax error, and the tables that it names. */
   | { kind: 'parse'; number: number; sql: string }
   /** Runs one SELECT and reads it to its end. */

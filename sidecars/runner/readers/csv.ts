@@ -3,8 +3,20 @@ import type { Column } from '../../../lake/engine/instance.ts'
 import { tokensOf } from '../../../lake/engine/tokens.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
+import { landingName } from '../author/csv-fault.ts'
 import { argument, callWith, type ReaderCall } from './calls.ts'
-import { dateFormat, FILE_ARGUMENT, factsOf, placeOf, type Reader, textsOf, valueBeside } from './reader.ts'
+import { mayEndInQuote, openQuote } from './cut-files.ts'
+import { compressionOf } from './files.ts'
+import {
+  dateFormat,
+  FILE_ARGUMENT,
+  factsOf,
+  placeOf,
+  type Reader,
+  refusal,
+  textsOf,
+  valueBeside,
+} from './reader.ts'
 import { isKept, trimmed, typeOf } from './text-types.ts'
 
 // CSV: DuckDB chooses types by the first rows of each file. Here all values are read as text once, and each column gets the type
@@ -29,11 +41,13 @@ const PLAIN = new Set([
 /** DuckDB needs 6 ms per file to find out its format. */
 const SNIFFED_FILES = 10
 const SAMPLED_ROWS = 20_480
+const DELIMITER = /[,;|\t]/
 
 /** The arguments to add to a call of `read_csv`. Throws for dates with two meanings. */
 export async function csvArguments(reader: Reader): Promise<Record<string, string>> {
   const { call } = reader
   if (argument(call, 'auto_detect') !== undefined) return {}
+  if (argument(call, 'quote', 'encoding') === undefined) await refuseOpenQuotes(reader)
   if (argument(call, 'columns') !== undefined) return ownFormats(reader, 'columns')
   const byName: Record<string, string> =
     argument(call, 'union_by_name') === undefined ? { union_by_name: 'true' } : {}
@@ -46,6 +60,7 @@ export async function csvArguments(reader: Reader): Promise<Record<string, strin
   const described = await reader.describe(
     format === null ? callWith(call, { ...byName, filename: null }) : format.sample,
   )
+  noteOneColumn(reader, described)
   const open = described.filter(({ name }) => !given.has(name.toLowerCase()))
   const found = await typesOf(reader, open, (text) =>
     format === null
@@ -56,6 +71,41 @@ export async function csvArguments(reader: Reader): Promise<Record<string, strin
   const own = types === undefined ? {} : await ownFormats(reader, typesName(call), byName)
   return { ...byName, ...own, ...found.formats, ...typesArgument(call, found.columns) }
 }
+
+/** Refuses files that end within a quote. Without a strict format with quotes, the engine reads a quote as a part of the value. */
+async function refuseOpenQuotes({ call, files, rows }: Reader): Promise<void> {
+  for (const file of files) {
+    if (compressionOf(call, file) !== 'none' || !mayEndInQuote(file)) continue
+    const [[quote, count, first] = []] = await rows(
+      `SELECT "Quote", len("Columns")::VARCHAR, "Columns"[1].name FROM ${sniffCall(call, file)}`,
+    )
+    const isOneOfAll = count === '1' && DELIMITER.test(first ?? '')
+    if (quote === '(empty)' && !isOneOfAll) throw openQuote(file)
+  }
+}
+
+/** A wrong number of values in some lines makes one column of all. A table that exists refuses such a column. */
+function noteOneColumn({ call, files, warn, isNewTable }: Reader, columns: readonly Column[]): void {
+  const [{ name } = { name: '' }] = columns
+  if (columns.length !== 1 || !DELIMITER.test(name) || argument(call, 'delim', 'sep') !== undefined) return
+  const text = `${landingName(files[0] ?? '')} is read as one column ${shown(name)}: its lines have different numbers of values: correct the file, or give the reader delim`
+  if (isNewTable) throw refusal(text)
+  warn(text)
+}
+
+/** SQL of the format that the engine finds in one file. */
+const sniffCall = (call: ReaderCall, file: string): string =>
+  callWith(
+    {
+      ...call,
+      name: 'sniff_csv',
+      arguments: [
+        { name: null, text: quoteLiteral(file) },
+        ...call.arguments.filter(({ name }) => name !== null),
+      ],
+    },
+    { filename: null, union_by_name: null },
+  )
 
 /**
  * The formats of the dates to which the author gave a type. Without a format, the engine chooses one for each file. Throws for
@@ -226,9 +276,8 @@ async function commonFormat({ call, files, rows }: Reader) {
       ...call.arguments.filter(({ name }) => name !== null),
     ],
   }
-  const sniffed = callWith({ ...one, name: 'sniff_csv' }, { filename: null, union_by_name: null })
   const [[delim, quote, escaped, skip, hasHeader] = []] = await rows(
-    `SELECT "Delimiter", "Quote", "Escape", "SkipRows"::VARCHAR, "HasHeader"::VARCHAR FROM ${sniffed}`,
+    `SELECT "Delimiter", "Quote", "Escape", "SkipRows"::VARCHAR, "HasHeader"::VARCHAR FROM ${sniffCall(call, largest)}`,
   )
   if (skip !== '0' || hasHeader !== 'true' || !delim || delim === '(empty)') return null
   const written = (name: string, ...values: (string | null | undefined)[]) =>

@@ -2,6 +2,7 @@ import { closeSync, createReadStream, openSync, type ReadStream, readSync, statS
 import { createGunzip, createZstdDecompress } from 'node:zlib'
 import { landingName } from '../author/csv-fault.ts'
 import { argument, type ReaderCall } from './calls.ts'
+import { refuseCutArray } from './cut-files.ts'
 import { refusal } from './reader.ts'
 import { hasWholeFrames } from './zstd-frames.ts'
 
@@ -27,12 +28,14 @@ export async function checkFiles(call: ReaderCall, files: readonly string[]): Pr
     if (call.kind !== 'parquet') {
       refuseOtherFormat(call, file, { head, actual, applied })
       if (applied === 'gzip' || applied === 'zstd') await checkWhole(file, applied)
+      else if (call.kind !== 'csv' && argument(call, 'ignore_errors') === undefined)
+        refuseCutArray(file, head)
     }
   }
 }
 
 /** The compression that the call applies: the author's, or that of the file's name. */
-function compressionOf(call: ReaderCall, file: string): string {
+export function compressionOf(call: ReaderCall, file: string): string {
   const option = argument(call, 'compression')?.replaceAll("'", '').toLowerCase()
   if (option !== undefined && option !== 'auto' && option !== 'auto_detect') return option
   return /\.gz$/i.test(file) ? 'gzip' : /\.zst$/i.test(file) ? 'zstd' : 'none'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib'
 import { type Engine, openLocked } from '../../../lake/engine/instance.ts'
@@ -361,6 +361,58 @@ test.each([
   const reader = name.includes('json') ? 'read_json' : 'read_csv'
   const message = await refused(`select count(*) from ${reader}('ZONE/*')`)
   expect(message).toContain(`landing/z/${name}`)
+})
+
+const parquetBytes = async () => {
+  const path = join(directory, 'whole.parquet')
+  await engine.run(`copy (select range as a, 'text ' || range as b from range(50000)) to '${path}'`)
+  return readFileSync(path)
+}
+const jsonLines = lines(30_000, (at) => `{"a":${at},"b":"text ${at}"}`)
+const jsonArray = `[${Array.from({ length: 3_000 }, (_, at) => `{"a":${at}}`).join(',\n')}]`
+const quoted = `a,b,c\n${lines(30_000, (at) => `${at},"text, ${at}",9`)}`
+
+test.each<[string, string | (() => Promise<Buffer>)]>([
+  ['half.parquet', async () => (await parquetBytes()).subarray(0, 50_000)],
+  ['end.parquet', async () => (await parquetBytes()).subarray(0, -1)],
+  ['line.json', `${jsonLines}{"a":1,"b":`],
+  ['number.json', `${jsonLines}{"a":1`],
+  ['brace.json', jsonLines.slice(0, -2)],
+  ['value.json', '{"a":'],
+  ['array.json', jsonArray.slice(0, -1)],
+  ['comma.json', `${jsonArray.slice(0, -1)},`],
+  ['blank.json', `\ufeff ${jsonArray.slice(0, -1)},\n \n`],
+  ['quote.csv', `${quoted}1,"open`],
+  ['lines.csv', `${quoted}1,"open, text\n2,"x",9\n`],
+  ['small.csv', 'a,b\n1,"x"\n2,"open'],
+  ['middle.csv', `a,b\n1,x\n2,"open\n${lines(100, (at) => `${at},y`)}`],
+  ['only.csv', 'name\nx\n"open\n'],
+  ['columns.csv', `${quoted}1,text`],
+])('the cut file %s is refused by its name', async (name, content) => {
+  zone({ [name]: typeof content === 'string' ? content : await content() })
+  const reader = name.includes('json') ? 'read_json' : name.includes('csv') ? 'read_csv' : 'read_parquet'
+  expect(await refused(`select count(*) from ${reader}('ZONE/*')`)).toContain(`landing/z/${name}`)
+})
+
+test.each([
+  ['a.csv', 'a,b\n1,"x"\n2,""\n', '2'],
+  ['b.csv', 'a,b\n1,"x,"\n2,5" pipe\n', '2'],
+  ['c.json', ' [{"a":1},\n{"a":2}]\n\n', '2'],
+  ['d.json', '[1]\n[2]\n', '2'],
+])('the complete file %s is not refused', async (name, content, count) => {
+  zone({ [name]: content })
+  const reader = name.includes('json') ? 'read_json' : 'read_csv'
+  expect((await rows(`select count(*) from ${reader}('ZONE/*')`)).rows).toEqual([[count]])
+})
+
+test('a file that is read as one column is refused for a new table, and warned of otherwise', async () => {
+  const path = zone({ 'short.csv': 'a,b,c\n1,x,2\n2,y' })
+  const text = `select * from read_csv('${path}/*')`
+  const reason = 'landing/z/short.csv is read as one column "a,b,c"'
+  expect((await lookAtAll(engine, text)).notes[0]?.text).toStartWith(reason)
+  await expect(lookIn(engine, text, { isNewTable: true, known: new Map() })).rejects.toThrow(reason)
+  const own = `select * from read_csv('${path}/*', delim=';')`
+  expect((await lookIn(engine, own, { isNewTable: true, known: new Map() })).sql).toContain('delim')
 })
 
 test('complete compressed files are read completely', async () => {

@@ -2,6 +2,7 @@ import { EngineError } from '../../../lake/engine/error.ts'
 import type { Engine } from '../../../lake/engine/instance.ts'
 import { treeOn } from '../../../lake/engine/parser.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
+import { csvFault } from '../author/csv-fault.ts'
 import { argument, callWith, extended, pathsArgument, type ReaderCall, readerCalls } from './calls.ts'
 import { csvArguments } from './csv.ts'
 import { checkFiles } from './files.ts'
@@ -19,6 +20,8 @@ export interface Note {
 export interface LookOptions {
   /** The value of each parameter, as SQL. */
   parameters?: ReadonlyMap<string, string>
+  /** The result becomes a new table. */
+  isNewTable?: boolean
   /** The arguments that were found for calls and their files. */
   known: Map<string, Record<string, string>>
 }
@@ -35,13 +38,13 @@ export interface Looked {
 export async function lookAtAll(
   engine: Engine,
   sql: string,
-  { parameters, known }: LookOptions,
+  { parameters, known, isNewTable = false }: LookOptions,
 ): Promise<Looked> {
   const calls = await readerCalls(treeOn(engine.connection), sql, parameters)
   const notes: Note[] = []
   let text = sql
   for (const call of calls) {
-    const more = await argumentsFor(call, { engine, notes, known }).catch((error: unknown) => {
+    const more = await argumentsFor(call, { engine, notes, known, isNewTable }).catch((error: unknown) => {
       throw atLine(error, sql, call)
     })
     text = extended(text, call, more)
@@ -51,7 +54,12 @@ export async function lookAtAll(
 
 async function argumentsFor(
   call: ReaderCall,
-  { engine, notes, known }: { engine: Engine; notes: Note[] } & Pick<LookOptions, 'known'>,
+  {
+    engine,
+    notes,
+    known,
+    isNewTable,
+  }: { engine: Engine; notes: Note[]; isNewTable: boolean } & Pick<LookOptions, 'known'>,
 ): Promise<Record<string, string>> {
   const rows = async (query: string) =>
     (await engine.read(query))
@@ -69,11 +77,12 @@ async function argumentsFor(
   const reader: Reader = {
     call,
     files,
+    isNewTable,
     describe: (query) => engine.describe(`FROM ${query}`),
     rows,
     warn: (warning) => notes.push({ level: 'warn', text: warning }),
   }
-  const more = (await orNull(moreFor(reader))) ?? inFull(call)
+  const more = (await orNull(moreFor(reader).catch(throwFaultOfCsv))) ?? inFull(call)
   known.set(key, more)
   const added = Object.entries(more).map(([name, value]) => `${name}=${value}`)
   if (added.length > 0) {
@@ -121,6 +130,13 @@ const lookedAt = (call: ReaderCall) =>
   Object.entries(inFull(call))
     .map(([name, value]) => `${name}=${value}`)
     .join(', ')
+
+/** A row that the engine cannot read is an error of the file. With another sample, the engine would not name the row. */
+function throwFaultOfCsv(error: unknown): never {
+  if (error instanceof EngineError && !FATAL.has(error.kind) && csvFault(error.message) !== null)
+    throw new EngineError(error.kind, error.message)
+  throw error
+}
 
 const FATAL: ReadonlySet<string> = new Set(['interrupted', 'out_of_memory', 'broken'])
 

@@ -12,6 +12,8 @@ export interface Reader {
   call: ReaderCall
   /** The files that the call reads, in the order of their names. */
   files: readonly string[]
+  /** The result becomes a new table. */
+  isNewTable: boolean
   describe(sql: string): Promise<Column[]>
   /** Runs a query whose result is small. */
   rows(sql: string): Promise<(string | null)[][]>
