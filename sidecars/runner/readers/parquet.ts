@@ -101,10 +101,12 @@ async function refuseChanged({ rows }: Reader, { name, from, type, wide }: Diffe
   )
   if (found === undefined) return
   const [value, file = null] = found
-  const reason = isBoolean
-    ? `is BOOLEAN here and ${wide} in another file`
-    : `is ${type} here, and ${wide} in another file cannot keep it`
-  throw refusal(
-    `${placeOf(file, name)}: ${shown(value ?? '')} ${reason}: read the files one by one, and cast the column`,
-  )
+  const place = placeOf(file, name)
+  throw isBoolean
+    ? refusal(
+        `${place}: the column is BOOLEAN here and ${wide} in another file: read the files one by one, and cast the column`,
+      )
+    : refusal(
+        `${place}: ${shown(value ?? '')} is ${type} here, and ${wide} in another file cannot keep it: read the files one by one, and cast the column`,
+      )
 }
