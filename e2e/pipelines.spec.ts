@@ -392,7 +392,7 @@ test.describe('pipeline versions', () => {
       await expectError(await request.get(`${url}/versions/${number}`), 404)
   })
 
-  test('a rollback creates a version of old files without changing the draft @pipelines.rollback @draft.rollback', async ({
+  test('a rollback creates a version of old files and compares the draft with it @pipelines.rollback @draft.rollback', async ({
     request,
   }) => {
     const { url, prefix } = await newPipeline(request)
@@ -410,9 +410,8 @@ test.describe('pipeline versions', () => {
     expect(second.published_versions).not.toEqual(first.published_versions)
     const { content } = await getJson(request, `/api/v1/files/${prefix}pipeline.sql`)
     expect(content).toBe('select 2 as two')
-    // Nothing was written since the last publish, although runs now execute another version.
     const flag = async () => (await getJson(request, url)).draft_dirty
-    expect(await flag()).toBe(false)
+    expect(await flag()).toBe(true)
     const named = await request.post(`${url}/rollback`, { data: { version: 2, message: 'Forward' } })
     expect(await named.json()).toEqual({
       status: 'rolled_back',
@@ -420,6 +419,8 @@ test.describe('pipeline versions', () => {
       new_version: 4,
       message: 'Forward',
     })
+    // The draft is version 2, and so is version 4.
+    expect(await flag()).toBe(false)
     await writeFile(request, `${prefix}pipeline.sql`, 'select 3 as three')
     await request.post(`${url}/rollback`, { data: { version: 1 } })
     expect(await flag()).toBe(true)

@@ -10,7 +10,8 @@ const model: Model<typeof draftMachine> = {
     'file written': () => ({ type: 'fileWritten' }),
     'published as it is': ({ context }) => ({ type: 'published', revision: context.revision }),
     'published as it was': ({ context }) => ({ type: 'published', revision: context.revision - 1 }),
-    'rolled back': () => ({ type: 'rolledBack' }),
+    'rolled back': () => ({ type: 'rolledBack', isDraft: false }),
+    'rolled back to the draft': () => ({ type: 'rolledBack', isDraft: true }),
     deleted: () => ({ type: 'deleted' }),
   },
   // Guards only compare a revision with the current revision, so the state alone identifies a place.

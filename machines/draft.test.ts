@@ -4,7 +4,8 @@ import { type DraftEvent, draftColumns, draftMachine, newDraft } from './draft.t
 import { expectMove, play } from './test-paths.ts'
 
 const written: DraftEvent = { type: 'fileWritten' }
-const rolledBack: DraftEvent = { type: 'rolledBack' }
+const rolledBack: DraftEvent = { type: 'rolledBack', isDraft: false }
+const rolledBackToDraft: DraftEvent = { type: 'rolledBack', isDraft: true }
 const deleted: DraftEvent = { type: 'deleted' }
 const published = (revision: number): DraftEvent => ({ type: 'published', revision })
 
@@ -30,7 +31,8 @@ const TABLE: Record<string, Record<string, [string, ...string[]]>> = {
     written: ['dirty'],
     publishedCurrent: ['clean'],
     publishedOlder: ['dirty'],
-    rolledBack: ['clean'],
+    rolledBack: ['dirty'],
+    rolledBackToDraft: ['clean'],
     deleted: ['deleted', 'retire'],
   },
   dirty: {
@@ -38,6 +40,7 @@ const TABLE: Record<string, Record<string, [string, ...string[]]>> = {
     publishedCurrent: ['clean'],
     publishedOlder: ['dirty'],
     rolledBack: ['dirty'],
+    rolledBackToDraft: ['clean'],
     deleted: ['deleted', 'retire'],
   },
   deleted: {},
@@ -49,6 +52,7 @@ describe('every state and every event', () => {
     const events: Record<string, DraftEvent> = {
       written,
       rolledBack,
+      rolledBackToDraft,
       deleted,
       publishedCurrent: published(draftRevision),
       publishedOlder: published(draftRevision - 1),

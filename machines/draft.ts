@@ -13,7 +13,8 @@ export interface DraftContext {
 export type DraftEvent =
   | { type: 'fileWritten' }
   | { type: 'published'; revision: number }
-  | { type: 'rolledBack' }
+  /** `isDraft`: the files of the draft are those of the new version. */
+  | { type: 'rolledBack'; isDraft: boolean }
   | { type: 'deleted' }
 
 /**
@@ -25,6 +26,7 @@ export const draftMachine = setup({
   guards: {
     isCurrentRevision: ({ context, event }) =>
       event.type === 'published' && event.revision === context.revision,
+    isDraft: ({ event }) => event.type === 'rolledBack' && event.isDraft,
   },
   actions: {
     countRevision: assign({ revision: ({ context }) => context.revision + 1 }),
@@ -47,7 +49,7 @@ export const draftMachine = setup({
         fileWritten: { target: 'dirty', actions: ['countRevision'] },
         published: [{ target: 'clean', guard: 'isCurrentRevision' }, { target: 'dirty' }],
         // Rollback adds a version and leaves the files of the draft alone.
-        rolledBack: { target: 'clean' },
+        rolledBack: [{ target: 'clean', guard: 'isDraft' }, { target: 'dirty' }],
         deleted: { target: 'deleted', actions: ['retire'] },
       },
     },
@@ -55,7 +57,7 @@ export const draftMachine = setup({
       on: {
         fileWritten: { actions: ['countRevision'] },
         published: [{ target: 'clean', guard: 'isCurrentRevision' }, { target: 'dirty' }],
-        rolledBack: { target: 'dirty' },
+        rolledBack: [{ target: 'clean', guard: 'isDraft' }, { target: 'dirty' }],
         deleted: { target: 'deleted', actions: ['retire'] },
       },
     },

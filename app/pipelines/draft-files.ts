@@ -61,6 +61,20 @@ export async function readCode(
   }
 }
 
+/** Whether the files of the draft are these ones. A file that was written again with the same text is the same. */
+export async function isDraft(objects: ObjectStore, ref: PipelineRef, pins: PinnedFiles): Promise<boolean> {
+  const found = await draftObjects(objects, ref)
+  if (found.length !== Object.keys(pins).length) return false
+  for (const { key, versionId } of found) {
+    const pinned = pins[key]
+    if (pinned === undefined) return false
+    if (pinned === versionId) continue
+    const [draft, version] = await Promise.all([objects.text(key, versionId), objects.text(key, pinned)])
+    if (draft?.text !== version?.text) return false
+  }
+  return true
+}
+
 /** Reads the code files of a published version. Their total size was checked when the version was published. */
 export const readPinnedCode = (objects: ObjectStore, ref: PipelineRef, pins: PinnedFiles) =>
   readCode(

@@ -168,6 +168,29 @@ describe('versions', () => {
     })
   })
 
+  test('a rollback compares the draft with the new version', async () => {
+    const { ref, prefix } = await created()
+    const pipelines = parts.pipelines()
+    const isDirty = async () => (await pipelines.get(ref)).draft_dirty
+    await write(`${prefix}pipeline.sql`, 'select 1 as id')
+    await pipelines.publish(ref)
+    await write(`${prefix}pipeline.sql`, 'select 2 as id')
+    await write(`${prefix}notes.md`, 'new')
+    await pipelines.publish(ref)
+    expect(await isDirty()).toBe(false)
+    await pipelines.rollback(ref, { version: 1 })
+    expect(await isDirty()).toBe(true)
+    await pipelines.rollback(ref, { version: 2 })
+    expect(await isDirty()).toBe(false)
+    // The text of version 1, written again, is no change of version 1.
+    await write(`${prefix}pipeline.sql`, 'select 1 as id')
+    await pipelines.rollback(ref, { version: 1 })
+    expect(await isDirty()).toBe(true)
+    await parts.objects.delete(`${prefix}notes.md`)
+    await pipelines.rollback(ref, { version: 1 })
+    expect(await isDirty()).toBe(false)
+  })
+
   test('publish keeps only the newest max_versions versions', async () => {
     const { ref } = await created()
     expect(await parts.pipelines().update(ref, { max_versions: 3 })).toMatchObject({ max_versions: 3 })

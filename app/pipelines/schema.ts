@@ -53,7 +53,10 @@ const listed = {
   type: PipelineType,
   owner: nullable(t.String()),
   description: t.String(),
-  draft_dirty: t.Boolean({ description: 'Whether files were written after the last publish' }),
+  draft_dirty: t.Boolean({
+    description:
+      'Whether files were written after the last publish, or differ from the version of a rollback',
+  }),
   published_version: nullable(VersionNumber),
   published_at: nullable(Instant),
   max_versions: MaxVersions,

@@ -96,8 +96,9 @@ describe('draft', () => {
     expect((await pipelines.get(ref)).draft_dirty).toBe(false)
     await pipelines.fileWritten(ref, 'written')
     expect((await pipelines.get(ref)).draft_dirty).toBe(true)
+    // No file differs from version 1.
     await pipelines.rollback(ref, { version: 1 })
-    expect((await pipelines.get(ref)).draft_dirty).toBe(true)
+    expect((await pipelines.get(ref)).draft_dirty).toBe(false)
     const moves = (await transitionsOf(createdPipeline.id)).map(
       ({ event, from, to }) => `${event} ${from}>${to}`,
     )
@@ -105,7 +106,7 @@ describe('draft', () => {
       'fileWritten unpublished>unpublished',
       'published unpublished>clean',
       'fileWritten clean>dirty',
-      'rolledBack dirty>dirty',
+      'rolledBack dirty>clean',
     ])
   })
 
@@ -238,7 +239,8 @@ describe('list', () => {
       (await parts.pipelines().list({ namespace: 'listing', state })).pipelines.map(({ name }) => name).sort()
     expect(await inState('published')).toEqual(['beta'])
     expect(await inState('unpublished')).toEqual(['al_pha', 'alpha'])
-    expect(await inState('changed')).toEqual([])
+    // Its rollback left the draft as it was.
+    expect(await inState('changed')).toEqual(['beta'])
     expect(await inState('failed')).toEqual([])
     expect(await inState('failing_tests')).toEqual([])
     const [run] = await parts.sql`
@@ -249,8 +251,8 @@ describe('list', () => {
     expect(await inState('failing_tests')).toEqual(['alpha'])
     await parts.sql`update run set status = 'failed' where id = ${run?.id}`
     expect(await inState('failed')).toEqual(['alpha'])
-    await parts.sql`update pipeline set draft_dirty = true where namespace = 'listing' and name = 'beta'`
-    expect(await inState('changed')).toEqual(['beta'])
+    await parts.pipelines().publish({ namespace: 'listing', layer: 'silver', name: 'beta' })
+    expect(await inState('changed')).toEqual([])
   })
 
   test('a run on a branch changes neither the latest run nor the state', async () => {

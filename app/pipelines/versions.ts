@@ -9,7 +9,7 @@ import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { isReplaceable, reviewOf } from '../protection/rule.ts'
 import { moveDraft } from './draft.ts'
-import { readPinnedCode } from './draft-files.ts'
+import { isDraft, readPinnedCode } from './draft-files.ts'
 import { configOf } from './placement.ts'
 import type { RollbackPipeline, RolledBack } from './schema.ts'
 import { livePipeline, lockPipeline, type PipelineRow } from './store/pipelines.ts'
@@ -102,7 +102,7 @@ async function addOldVersion(
     pipeline.maxVersions,
   )
   await moveDraft(tx, pipeline, {
-    event: { type: 'rolledBack' },
+    event: { type: 'rolledBack', isDraft: await isDraft(objects, ref, target.publishedVersions) },
     cause: `rolled back to v${version}`,
     also: publishedColumns(number, { tags: target.tags, review }),
   })
