@@ -392,7 +392,7 @@ test.describe('pipeline versions', () => {
       await expectError(await request.get(`${url}/versions/${number}`), 404)
   })
 
-  test('a rollback creates a version of old files and compares the draft with it @pipelines.rollback @draft.rollback', async ({
+  test('a rollback creates a version of old files and compares the draft @pipelines.rollback @draft.rollback', async ({
     request,
   }) => {
     const { url, prefix } = await newPipeline(request)
