@@ -27,8 +27,11 @@ export interface EnderDeps {
 
 export type Ender = ReturnType<typeof startEnder>
 
-/** Lines and phases within this time share a transaction. An earlier outcome includes them in its transaction. */
-const STORE_WITHIN_MS = 25
+/**
+ * Lines and phases within this time share a transaction. An earlier outcome includes them in its transaction, so a short run
+ * stores them with its end.
+ */
+const STORE_WITHIN_MS = 100
 
 /** A span for each tested attempt of the batch: the transaction judges the tests and merges the branch. */
 function recordMerges({ outcomes }: Batch, { startedAt, endedAt }: { startedAt: Date; endedAt: Date }) {

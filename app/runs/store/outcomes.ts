@@ -132,6 +132,7 @@ export const applyOutcomes = (
       isTerminal(run.status) || run.effects.includes('openReview') ? run.pipelineId : [],
     )
     const announced = announcedPart(tx, runs.values())
+    const isRepeatable = lines.length === 0 && outcomes.every(({ kind }) => REPEATED.has(kind))
     const statement = cteStatement(
       tx,
       [
@@ -143,7 +144,8 @@ export const applyOutcomes = (
       ],
       tx`
         select ${isAnyWaiting(tx, freed)} as "isAwaited", ${announcedEvents(tx, announced)},
-          ${notifying(tx, changed, completed)} as notified`,
+          ${notifying(tx, changed, completed)} as notified,
+          ${isRepeatable ? tx`set_config('synchronous_commit', 'off', true)` : null} as quick`,
     )
     const applied = ([answer]: readonly Row[]): Applied => ({
       changed: [...changed],
@@ -156,6 +158,9 @@ export const applyOutcomes = (
     })
     return applied(await statement)
   })
+
+/** A crash of the database may undo these, because each later outcome implies them. So their commit does not wait for the disk. */
+const REPEATED: ReadonlySet<Outcome['kind']> = new Set(['accepted', 'entered'])
 
 /** Locks the runs of outcomes, and adds the reviews that the rules for their tables demand. */
 async function lockReported(tx: SqlTx, reported: readonly Outcome[]) {
