@@ -241,6 +241,41 @@ test('a landing file can be downloaded @zones.content @zones.content.404', async
   await expectError(await request.get(`${url}/files/${noFile}/content`), 404)
 })
 
+for (const [kind, reader, good, bad] of [
+  ['parquet', 'read_parquet', null, 'PAR1 and then nothing'],
+  ['json', 'read_json_auto', '{"id": 1}', '{"id": 1'],
+  ['csv.gz', 'read_csv_auto', null, 'no gzip'],
+  ['csv', 'read_csv_auto', 'id\n1\n', Buffer.from('id\n\xff\xfe\x00', 'latin1')],
+] as const)
+  test(`a broken file is named and set aside: ${kind} @zones.quarantine @zones.restore`, async ({
+    request,
+  }) => {
+    const { name, url, upload } = await newZone(request)
+    const sql = `select count(*) as n from ${reader}('{{ landing_zone("${name}") }}')`
+    const pipeline = await pipelineWith(request, sql)
+    await writeFile(request, `${pipeline.prefix}config.yaml`, 'archive_landing_zones: true\n')
+    await publish(request, pipeline)
+    if (good !== null) await upload(`good.${kind}`, good)
+    const broken = await upload(`broken.${kind}`, bad)
+    expect((await runToEnd(request, pipeline)).error).toContain(broken.filename)
+    const quarantine = () => request.post(`${url}/files/${broken.id}/quarantine`)
+    expect(await (await quarantine()).json()).toEqual({ ...broken, status: 'quarantined' })
+    expect((await quarantine()).status()).toBe(200)
+    expect(await getJson(request, `${url}/files/${broken.id}`)).toMatchObject({ status: 'quarantined' })
+    expect((await request.get(`${url}/files/${broken.id}/content`)).status()).toBe(200)
+    expect(await getJson(request, url)).toMatchObject({ file_count: good === null ? 0 : 1 })
+    const { error } = await runToEnd(request, pipeline)
+    if (good === null) expect(error).toContain('has no files')
+    else expect(error).toBeNull()
+    expect(await getJson(request, `${url}/files`)).toMatchObject({
+      files: [{ id: broken.id, status: 'quarantined' }],
+      total: 1,
+    })
+    expect((await request.delete(`${url}/files/${broken.id}/quarantine`)).status()).toBe(204)
+    expect((await runToEnd(request, pipeline)).error).toContain(broken.filename)
+    expect((await request.post(`${url}/files/${noFile}/quarantine`)).status()).toBe(404)
+  })
+
 test('a file that is read as another table fails the run @zones.foreign', async ({ request }) => {
   const { name, upload } = await newZone(request)
   await upload('good.csv', 'id,name,age\n1,Ann,30\n')
@@ -385,6 +420,7 @@ test('a landing file is uploaded, found, listed and deleted @zones.upload @zones
     s3_path: `${prefix}${file.filename}`,
     size_bytes: 8,
     content_type: 'text/csv',
+    status: 'active',
     uploaded_at: instant,
   })
   const [, day = '', time = ''] = /^(\d{8})_(\d{6})/.exec(file.filename) ?? []

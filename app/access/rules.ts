@@ -399,6 +399,8 @@ export const RULES: Readonly<Record<string, Rule>> = {
   [`POST ${Z}/files`]: zone('write'),
   [`GET ${Z}/files/:id`]: zone('read'),
   [`GET ${Z}/files/:id/content`]: zone('read'),
+  [`POST ${Z}/files/:id/quarantine`]: zone('write'),
+  [`DELETE ${Z}/files/:id/quarantine`]: zone('write'),
   [`DELETE ${Z}/files/:id`]: zone('write'),
   [`GET ${Z}/samples`]: zone('read'),
   [`POST ${Z}/samples`]: zone('write'),

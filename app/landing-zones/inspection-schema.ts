@@ -16,7 +16,7 @@ const Read = t.Object(
     file_id: Uuid,
     filename: nullable(LandingFile.properties.filename, { description: 'Null if the file was deleted' }),
     size_bytes: nullable(t.Integer(), { description: 'Null if the file was deleted' }),
-    file_status: literals(['active', 'archived', 'deleted'], {
+    file_status: literals(['active', 'quarantined', 'archived', 'deleted'], {
       title: 'LandingFileStatus',
       description: 'State of the file now: later runs read only active files',
     }),

@@ -1,6 +1,7 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { systemClock } from '../core/clock.ts'
+import { AppError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { formWith } from '../http/test-form.ts'
 import { useParts } from '../pipelines/test-parts.ts'
@@ -146,4 +147,42 @@ test('reads of another zone and of a missing zone are not shown', async () => {
   expect(service.reads({ namespace: 'default', name: 'none' }, undefined, page)).rejects.toThrow(
     'landing zone default.none not found',
   )
+})
+
+test('a file is put in quarantine and restored', async () => {
+  const { service, files, run, reads } = await zoneWith('a.csv', 'b.csv')
+  const [file, other] = files
+  if (file === undefined || other === undefined) throw new Error('the zone has no files')
+  await run()
+  expect(await service.quarantine(ref, file.id, true)).toEqual({ ...file, status: 'quarantined' })
+  expect(await service.get(ref)).toMatchObject({ file_count: 1 })
+  expect((await reads(file.id)).reads).toMatchObject([{ file_status: 'quarantined' }])
+  expect((await service.files(ref, page)).files).toMatchObject([
+    { id: other.id, status: 'active' },
+    { id: file.id, status: 'quarantined' },
+  ])
+  expect(await service.quarantine(ref, file.id, false)).toEqual(file)
+  expect(await service.get(ref)).toMatchObject({ file_count: 2 })
+})
+
+test('quarantine is refused while a run reads the file, and after archiving', async () => {
+  const { service, files, run } = await zoneWith('a.csv')
+  const [{ id, filename } = { id: '', filename: '' }] = files
+  const reader = await run({ status: 'running' })
+  await parts.sql`update run_attempt set state = 'open' where run_id = ${reader.id}`
+  const refused = async (isIn: boolean) => {
+    const error = await service.quarantine(ref, id, isIn).catch((thrown: unknown) => thrown)
+    return error instanceof AppError ? [error.status, error.code, error.message] : error
+  }
+  expect(await refused(true)).toEqual([
+    409,
+    'FAILED_PRECONDITION',
+    `run ${reader.id} reads file ${filename}: wait for its end, or cancel it`,
+  ])
+  await parts.sql`update run_attempt set state = 'closed' where run_id = ${reader.id}`
+  await service.quarantine(ref, id, true)
+  await parts.sql`update landing_file set archived_by_run = ${reader.id}, archived_at = now() where id = ${id}`
+  const archived = [409, 'FAILED_PRECONDITION', `file ${filename} is archived by run ${reader.id}`]
+  expect([await refused(true), await refused(false)]).toEqual([archived, archived])
+  expect(await service.file(ref, id)).toMatchObject({ status: 'archived' })
 })

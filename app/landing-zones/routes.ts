@@ -138,8 +138,8 @@ const landingFileRoutes = (zones: LandingZoneService) =>
         response: { 200: LandingFileList, 404: ErrorBody },
         detail: {
           operationId: 'listLandingFiles',
-          summary: 'List the active files of a zone',
-          description: 'Newest first.',
+          summary: 'List the files of a zone',
+          description: 'Active files and files in quarantine, newest first. Archived files are not listed.',
         },
       },
     )
@@ -182,6 +182,36 @@ const landingFileRoutes = (zones: LandingZoneService) =>
           summary: 'Download a file of a zone',
           description:
             'Returns the bytes of the file as an attachment with its original name. An archived file can be downloaded too.',
+        },
+      },
+    )
+    .post(
+      '/:ns/:name/files/:id/quarantine',
+      ({ params }) => zones.quarantine(refOf(params), params.id, true),
+      {
+        params: ZoneFilePath,
+        response: { 200: LandingFile, 404: ErrorBody, 409: ErrorBody },
+        detail: {
+          operationId: 'quarantineLandingFile',
+          summary: 'Put a file in quarantine',
+          description:
+            'Sets aside a file that blocks its zone. No run reads the file, and its bytes stay. 409 if the file is archived, or while a run reads it.',
+        },
+      },
+    )
+    .delete(
+      '/:ns/:name/files/:id/quarantine',
+      async ({ params, status }) => {
+        await zones.quarantine(refOf(params), params.id, false)
+        return status(204, undefined)
+      },
+      {
+        params: ZoneFilePath,
+        response: { 204: t.Void(), 404: ErrorBody, 409: ErrorBody },
+        detail: {
+          operationId: 'restoreLandingFile',
+          summary: 'Take a file out of quarantine',
+          description: 'The file is active again, and the next run reads it. No trigger fires.',
         },
       },
     )

@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { limits } from '../core/limits.ts'
-import { Instant, NamespaceName, nullable, Uuid, ZoneName } from '../core/names.ts'
+import { Instant, literals, NamespaceName, nullable, Uuid, ZoneName } from '../core/names.ts'
 import { WholeListQuery } from '../core/pagination.ts'
 import { FilePart, FileTypeName } from '../files/schema.ts'
 
@@ -88,6 +88,7 @@ export const LandingFile = t.Object(
     size_bytes: t.Integer(),
     content_type: t.String({ examples: ['text/csv'] }),
     uploaded_at: Instant,
+    status: literals(['active', 'quarantined', 'archived'], { description: 'Runs read active files only.' }),
   },
   { title: 'LandingFile' },
 )

@@ -10,9 +10,10 @@ import { zoneSource } from '../triggers/config.ts'
 import { forgetOthers } from '../triggers/service.ts'
 import { parseExpectedSchema } from './expected-schema.ts'
 import type { Read } from './inspection-schema.ts'
+import { makeQuarantine } from './quarantine.ts'
 import { makeSamples } from './samples.ts'
 import type { CreateZone, Lifecycle, UpdateLifecycle, UpdateZone } from './schema.ts'
-import { activeFiles, fileOf, removeFile } from './store/files.ts'
+import { fileOf, filesInZone, removeFile } from './store/files.ts'
 import { type ReadRow, readsOfZone } from './store/reads.ts'
 import {
   changeLifecycle,
@@ -27,7 +28,7 @@ import {
   zoneOf,
   zones,
 } from './store/zones.ts'
-import { landingFileOf, makeUpload, type UploadDeps } from './upload.ts'
+import { landingFileOf, makeUpload, statusOf, type UploadDeps } from './upload.ts'
 
 /** Lists return no more zones than this. */
 const ZONES: SharedLimit = { limit: limits.listCap, things: 'landing zones', remedy: 'delete one' }
@@ -126,7 +127,7 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
 
     async files(ref: ZoneRef, page: Page) {
       const zone = await existing(ref)
-      const { items, total } = await activeFiles(db, zone.id, page)
+      const { items, total } = await filesInZone(db, zone.id, page)
       return { files: items.map(landingFileOf), total }
     },
 
@@ -151,6 +152,8 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
       if (object === null) throw notFound(`file ${id}`)
       return { originalName, size: object.size, body: object.body }
     },
+
+    quarantine: makeQuarantine(db),
 
     /** Removes the object before its row. A listed file can be deleted again; an object without a row cannot. */
     async removeFile(ref: ZoneRef, id: string) {
@@ -178,7 +181,7 @@ const readOf = (row: ReadRow): Read => ({
   file_id: row.fileId,
   filename: row.filename,
   size_bytes: row.sizeBytes,
-  file_status: row.filename === null ? 'deleted' : row.archivedAt === null ? 'active' : 'archived',
+  file_status: row.filename === null ? 'deleted' : statusOf(row),
   archived_by_run: row.archivedByRun,
   archived_at: row.archivedAt?.toISOString() ?? null,
   run_id: row.runId,

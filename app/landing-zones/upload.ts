@@ -73,7 +73,9 @@ export function makeUpload(deps: UploadDeps) {
 }
 
 /** The API representation of a landing file. */
-export const landingFileOf = (file: NewFile & Pick<FileRow, 'uploadedAt'>): LandingFile => ({
+export const landingFileOf = (
+  file: NewFile & Pick<FileRow, 'uploadedAt'> & Partial<Pick<FileRow, 'archivedAt' | 'quarantinedAt'>>,
+): LandingFile => ({
   id: file.id,
   zone_id: file.zoneId,
   filename: file.filename,
@@ -81,7 +83,12 @@ export const landingFileOf = (file: NewFile & Pick<FileRow, 'uploadedAt'>): Land
   size_bytes: file.sizeBytes,
   content_type: file.contentType,
   uploaded_at: file.uploadedAt.toISOString(),
+  status: statusOf({ archivedAt: file.archivedAt ?? null, quarantinedAt: file.quarantinedAt ?? null }),
 })
+
+/** Archiving wins: the rows of an archived file are in a table. */
+export const statusOf = ({ archivedAt, quarantinedAt }: Pick<FileRow, 'archivedAt' | 'quarantinedAt'>) =>
+  archivedAt !== null ? 'archived' : quarantinedAt !== null ? 'quarantined' : 'active'
 
 /** A claimed name, and the intent to use it. */
 interface Claim {

@@ -104,7 +104,7 @@ export type LineageZone = RowOf<typeof ZONE>
 const ZONE = {
   ...pick(alias(landingZones, 'zone'), 'namespace', 'name'),
   files: computed<number>(
-    '(select count(*) from landing_file where zone_id = zone.id and archived_by_run is null)::int',
+    '(select count(*) from landing_file where zone_id = zone.id and archived_by_run is null and quarantined_at is null)::int',
   ),
 }
 

@@ -24,6 +24,7 @@ export const landingZones = pgTable(
 
 /**
  * A file of a zone. The file is active until a successful run archives it, which sets `archivedByRun`. The object moves later.
+ * A file with `quarantinedAt` is not active either, until somebody restores it. An archived file stays archived.
  */
 export const landingFiles = pgTable(
   'landing_file',
@@ -43,6 +44,7 @@ export const landingFiles = pgTable(
     uploadedAt: instant('uploaded_at').notNull().default(sql`clock_timestamp()`),
     archivedByRun: pg.uuid('archived_by_run'),
     archivedAt: instant('archived_at'),
+    quarantinedAt: instant('quarantined_at'),
   }),
   (t) => [
     unique('landing_file_name').on(t.zoneId, t.filename),

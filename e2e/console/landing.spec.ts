@@ -62,6 +62,27 @@ test('a dropped file appears in the list and can be deleted', async ({ page, req
   expect(faults).toEqual([])
 })
 
+test('a file is put in quarantine and restored', async ({ page, request, baseURL }) => {
+  const zone = await zoneOf(request)
+  await zone.upload('broken.parquet', 'no parquet')
+  await openConsole(page, baseURL, zone.path)
+  await page
+    .getByRole('button', { name: /_broken\.parquet$/ })
+    .first()
+    .click()
+  await page.getByRole('button', { name: 'Put the file in quarantine' }).click()
+  await tab(page, 'Files')
+  const row = page.getByLabel('Files').getByRole('row', { name: /_broken\.parquet/ })
+  await expect(row).toContainText('in quarantine')
+  await expect(page.getByText('0 files in the zone')).toBeVisible()
+  await page.getByRole('button', { name: /^Actions for .*_broken\.parquet$/ }).click()
+  await page.getByRole('menuitem', { name: 'Restore the file' }).click()
+  await expect(row).not.toContainText('in quarantine')
+  await page.getByRole('button', { name: /^Actions for .*_broken\.parquet$/ }).click()
+  await page.getByRole('menuitem', { name: 'Put the file in quarantine' }).click()
+  await expect(row).toContainText('in quarantine')
+})
+
 test('a last page that others empty leads back to the files', async ({ page, request, baseURL }) => {
   const zone = await zoneOf(request)
   for (let file = 0; file < 51; file++) await zone.upload(`f${file}.csv`, FLIGHTS)

@@ -253,6 +253,14 @@ const ROUTES: Record<string, MatrixRequest> = {
   'DELETE /api/v1/schedules/{id}': { expected: thing('write') },
   [`DELETE ${P}/triggers/{id}`]: { expected: thing('write') },
   [`DELETE ${P}/tests/{testName}`]: { expected: thing('write') },
+  [`POST ${Z}/files/{id}/quarantine`]: {
+    expected: thing('write'),
+    path: (things) => `${inZone('/files').path(things)}/${things.fileId}/quarantine`,
+  },
+  [`DELETE ${Z}/files/{id}/quarantine`]: {
+    expected: thing('write'),
+    path: (things) => `${inZone('/files').path(things)}/${things.fileId}/quarantine`,
+  },
   [`DELETE ${Z}/files/{id}`]: {
     expected: thing('write'),
     path: (things) => `${inZone('/files').path(things)}/${things.fileId}`,

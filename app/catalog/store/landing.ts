@@ -51,7 +51,7 @@ export async function frozenFiles(
         from run_attempt attempt
         join landing_file file on file.zone_id = ${found.id} and file.seq <= attempt.landing_watermark
         where attempt.run_id = ${runId} and attempt.attempt = ${number} and attempt.state = 'open'
-          and file.archived_by_run is null
+          and file.archived_by_run is null and file.quarantined_at is null
           and not exists (
             select from run_file frozen
             where frozen.run_id = attempt.run_id and frozen.attempt = attempt.attempt
@@ -83,7 +83,7 @@ export async function presentFiles(
   const found = await findZone(sql, zone, visibleZones)
   if (found === null) return null
   const files = await select(sql, FILE)`
-    from landing_file file where zone_id = ${found.id} and archived_by_run is null
+    from landing_file file where zone_id = ${found.id} and archived_by_run is null and quarantined_at is null
     order by seq limit ${limits.landingFilesPerAttempt}`
   if (files.length > 0) return files
   const folder = `${zone.namespace}/landing/${zone.name}/_samples/`

@@ -14,6 +14,7 @@ const READ = {
   /** Null: the file is active or deleted, or its run is gone or not visible. */
   archivedByRun: computed<string | null>('archiver.id'),
   archivedAt: nullable(file.archivedAt),
+  quarantinedAt: nullable(file.quarantinedAt),
   ...pick(alias(runs, 'run'), 'namespace', 'layer', 'pipeline', 'status'),
   ...pick(alias(runAttempts, 'attempt'), 'runId', 'openedAt'),
 }

@@ -60,7 +60,7 @@ export async function intend(
 
 export const forgetIntent = (sql: Sql, intentId: string) => sql`delete from outbox where id = ${intentId}`
 
-export type NewFile = Omit<FileRow, 'seq' | 'uploadedAt' | 'archivedByRun' | 'archivedAt'>
+export type NewFile = Omit<FileRow, 'seq' | 'uploadedAt' | 'archivedByRun' | 'archivedAt' | 'quarantinedAt'>
 
 export type Recorded =
   /** `hasEvent`: a trigger listens for the file, so an event was recorded with it. */

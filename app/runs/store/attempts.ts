@@ -114,7 +114,8 @@ export async function freezeInputs(
       select a.run_id, a.attempt, z.namespace, z.name as zone, f.*
       from jsonb_to_recordset(${tx.json(reading as unknown as JSONValue)}) as a(run_id uuid, attempt int, namespace text, name text)
       join landing_zone z on z.namespace = a.namespace and z.name = a.name
-      join landing_file f on f.zone_id = z.id and f.archived_by_run is null and f.seq <= ${watermark}),
+      join landing_file f on f.zone_id = z.id and f.archived_by_run is null and f.quarantined_at is null
+        and f.seq <= ${watermark}),
     stored as (
       insert into run_file (run_id, attempt, landing_file_id, zone_id)
       select run_id, attempt, id, zone_id from frozen)

@@ -252,7 +252,7 @@ const staleLine = (inputs: readonly StaleInput[]) => {
 }
 
 /**
- * Whether another run has archived landing files of the run since its attempt. Their rows stay locked, so nobody archives them
+ * Whether another run has archived landing files of the run since its attempt, or somebody has put one in quarantine. Their rows stay locked, so nobody archives them
  * before this transaction ends. Main is locked first, as in every transaction that merges.
  */
 async function areInputsTaken(
@@ -261,9 +261,9 @@ async function areInputsTaken(
 ): Promise<boolean> {
   if (!archivesLandingZones || landingFileIds.length === 0) return false
   await lockedHead(tx)
-  const files = await select(tx, { archivedByRun: alias(landingFiles, 'f').archivedByRun })`
+  const files = await select(tx, pick(alias(landingFiles, 'f'), 'archivedByRun', 'quarantinedAt'))`
     from landing_file f where f.id = any(${landingFileIds}::uuid[]) order by f.id for no key update`
-  return files.some(({ archivedByRun }) => archivedByRun !== null)
+  return files.some(({ archivedByRun, quarantinedAt }) => archivedByRun !== null || quarantinedAt !== null)
 }
 
 /** The time in review does not count as time of the run. */

@@ -187,7 +187,7 @@ function archiveInputs(
         as i(run_id, attempt, id)
       join run_file r on r.run_id = i.run_id and r.attempt = i.attempt and r.landing_file_id = i.id)`,
     tx`archived as (
-      update landing_file f set archived_by_run = i.run_id, archived_at = ${now}
+      update landing_file f set archived_by_run = i.run_id, archived_at = ${now}, quarantined_at = null
       from input i
       where f.id = i.id and f.archived_by_run is null and i.may_archive
       returning i.run_id)`,

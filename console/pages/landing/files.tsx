@@ -5,18 +5,19 @@ import { Time } from '../../design/clock.tsx'
 import { bytes, count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog, Menu } from '../../design/overlay.tsx'
+import { Pill } from '../../design/status.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
-import { say } from '../../design/toasts.tsx'
+import { performing, say } from '../../design/toasts.tsx'
 import { type Bounds, usePage } from '../../shell/paging.tsx'
-import { refreshZones, type ZoneAt, zoneAt } from './zone-at.ts'
+import { quarantine, refreshZones, type ZoneAt, zoneAt } from './zone-at.ts'
 
 const PAGE_ROWS = 50
 
 const filesQuery = (at: ZoneAt, bounds: Bounds) => () => ok(zoneAt(at).files.get({ query: bounds }))
 type File_ = Awaited<ReturnType<ReturnType<typeof filesQuery>>>['files'][number]
 
-/** The active files of a zone. `open` shows a file in another tab. */
+/** The files of a zone, also those in quarantine. `open` shows a file in another tab. */
 export function Files({
   at,
   total,
@@ -28,6 +29,11 @@ export function Files({
 }) {
   const [deleted, setDeleted] = useState<File_ | null>(null)
   const { bounds, pager } = usePage(PAGE_ROWS)
+  const restore = ({ id, filename }: File_) =>
+    performing(
+      ok(zoneAt(at).files({ id }).quarantine.delete()).then(refreshZones),
+      `The next run reads ${filename}`,
+    )
   const query = useQuery({
     queryKey: ['zones', at.ns, at.name, 'files', bounds, total],
     queryFn: filesQuery(at, bounds),
@@ -51,15 +57,18 @@ export function Files({
                 columns={[
                   {
                     name: 'File',
-                    cell: ({ id, filename }) => (
-                      <button
-                        type="button"
-                        className="link long-name"
-                        title="Show its columns and first rows"
-                        onClick={() => open('schema', id)}
-                      >
-                        {filename}
-                      </button>
+                    cell: ({ id, filename, status }) => (
+                      <span className="row">
+                        <button
+                          type="button"
+                          className="link long-name"
+                          title="Show its columns and first rows"
+                          onClick={() => open('schema', id)}
+                        >
+                          {filename}
+                        </button>
+                        {status === 'quarantined' && <Pill tone="warn">in quarantine</Pill>}
+                      </span>
                     ),
                   },
                   { name: 'Type', cell: (file) => file.content_type },
@@ -84,6 +93,21 @@ export function Files({
                             icon: 'runs',
                             onSelect: () => open('reads', file.id),
                           },
+                          ...(file.status === 'quarantined'
+                            ? [
+                                {
+                                  label: 'Restore the file',
+                                  icon: 'refresh' as const,
+                                  onSelect: () => void restore(file),
+                                },
+                              ]
+                            : [
+                                {
+                                  label: 'Put the file in quarantine',
+                                  icon: 'warn' as const,
+                                  onSelect: () => void quarantine(at, file),
+                                },
+                              ]),
                           {
                             label: 'Delete the file',
                             icon: 'cross',

@@ -133,6 +133,7 @@ function StateOf({ read }: { read: Read }) {
     ) : (
       <Pill tone="busy">waits</Pill>
     )
+  if (read.file_status === 'quarantined') return <Pill tone="warn">in quarantine</Pill>
   const by = read.archived_by_run
   return (
     <span className="row">

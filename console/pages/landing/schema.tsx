@@ -12,7 +12,15 @@ import { Card, Empty, Notice } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { say } from '../../design/toasts.tsx'
 import { useFilters } from '../../shell/filters.ts'
-import { type DetectedSchema, refreshZones, schemaQuery, type Zone, type ZoneAt, zoneAt } from './zone-at.ts'
+import {
+  type DetectedSchema,
+  quarantine,
+  refreshZones,
+  schemaQuery,
+  type Zone,
+  type ZoneAt,
+  zoneAt,
+} from './zone-at.ts'
 
 /** Files offered for a look at one file: the newest ones. */
 const FILES_OFFERED = 50
@@ -54,7 +62,7 @@ export function Schema({ at, zone }: { at: ZoneAt; zone: Zone }) {
         }
       >
         {query.error instanceof ApiError && query.error.status === 400 ? (
-          <Unreadable message={query.error.message} isOneFile={file !== ''} />
+          <Unreadable message={query.error.message} at={at} file={file} />
         ) : (
           <Loaded query={query}>{(schema) => <Comparison schema={schema} onUse={edit} />}</Loaded>
         )}
@@ -113,10 +121,21 @@ function FileSelect({
   )
 }
 
-function Unreadable({ message, isOneFile }: { message: string; isOneFile: boolean }) {
+function Unreadable({ message, at, file }: { message: string; at: ZoneAt; file: string }) {
+  const isOneFile = file !== ''
+  const setAside = () => void quarantine(at, { id: file, filename: 'The file' })
   return (
     <div className="card-body">
-      <Notice tone="bad">
+      <Notice
+        tone="bad"
+        actions={
+          isOneFile && (
+            <Button size="small" onClick={setAside}>
+              Put the file in quarantine
+            </Button>
+          )
+        }
+      >
         <b>{isOneFile ? 'This file cannot be read.' : 'The files cannot be read as one table.'}</b> A pipeline
         on this zone fails with the same reason.
         <pre className="reason">{message}</pre>

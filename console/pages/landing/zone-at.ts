@@ -1,5 +1,6 @@
 import { api, ok } from '../../api/client.ts'
 import { queryClient } from '../../api/queries.ts'
+import { performing } from '../../design/toasts.tsx'
 
 export interface ZoneAt {
   ns: string
@@ -18,3 +19,10 @@ export type DetectedSchema = Awaited<ReturnType<ReturnType<typeof schemaQuery>>>
 
 /** Loads everything about zones again. */
 export const refreshZones = () => queryClient.invalidateQueries({ queryKey: ['zones'] })
+
+/** Puts a file in quarantine, and says so. */
+export const quarantine = (at: ZoneAt, { id, filename }: { id: string; filename: string }) =>
+  performing(
+    ok(zoneAt(at).files({ id }).quarantine.post()).then(refreshZones),
+    `${filename} is in quarantine: no run reads it`,
+  )

@@ -1,0 +1,1 @@
+ALTER TABLE "landing_file" ADD COLUMN "quarantined_at" timestamp (3) with time zone;
