@@ -51,6 +51,7 @@ test('a cut file and a date with two meanings fail the run @readers.refused', as
     ['cut.csv.gz', gzipSync(late(50_000, '1', '2')).subarray(0, 40_000), /cut or damaged/],
     ['cut.json', '[{"id":1},{"id":2},', /has no end/],
     ['quote.csv', 'id,name\n1,"a"\n2,"b', /ends within a quote/],
+    ['deep.json', `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, /more than 200 levels/],
     ['short.csv', 'id,name\n1,a\n2', /one column "id,name"/],
     ['dates.csv', 'id,day\n1,03/04/2026\n', /column "day": "03\/04\/2026".+dateformat/],
   ] as const) {
@@ -61,5 +62,8 @@ test('a cut file and a date with two meanings fail the run @readers.refused', as
     expect([status, error]).toEqual(['failed', expect.stringMatching(reason)])
     expect(error).toContain(`pipeline.sql line 2: landing/${zone}/`)
     expect(error).toContain(file)
+    if (file !== 'deep.json') continue
+    const schema = await request.get(`/api/v1/landing-zones/${namespace}/${zone}/schema`)
+    expect([schema.status(), await schema.text()]).toEqual([400, expect.stringMatching(reason)])
   }
 })

@@ -10,14 +10,14 @@ import { compressionOf } from './files.ts'
 import {
   dateFormat,
   FILE_ARGUMENT,
-  factsOf,
+  factsIn,
   placeOf,
   type Reader,
   refusal,
   textsOf,
   valueBeside,
 } from './reader.ts'
-import { isKept, trimmed, typeOf } from './text-types.ts'
+import { factsSql, isKept, trimmed, typeOf } from './text-types.ts'
 
 // CSV: DuckDB chooses types by the first rows of each file. Here all values are read as text once, and each column gets the type
 // that keeps all of them.
@@ -41,6 +41,10 @@ const PLAIN = new Set([
 /** DuckDB needs 6 ms per file to find out its format. */
 const SNIFFED_FILES = 10
 const SAMPLED_ROWS = 20_480
+/** Columns of one query of aggregates. */
+const COLUMNS_AT_ONCE = 64
+/** Columns whose values are looked at one by one. */
+const EXAMINED_COLUMNS = 100
 const DELIMITER = /[,;|\t]/
 
 /** The arguments to add to a call of `read_csv`. Throws for dates with two meanings. */
@@ -122,7 +126,7 @@ async function ownFormats(
   const texts = structOf(described.map(({ name }) => ({ name, type: 'VARCHAR' })))
   const asText = callWith(call, { ...byName, [typed]: texts, ...FILE_ARGUMENT })
   const formats: Record<string, string> = {}
-  for (const column of await offColumns(reader, dates, asText))
+  for (const column of (await offColumns(reader, dates, asText)).slice(0, EXAMINED_COLUMNS))
     await datedType(reader, column, { asText, formats })
   return formats
 }
@@ -144,49 +148,79 @@ async function typesOf(
   const off = await offColumns(reader, await uncertain(reader, columns, asText), asText)
   const types = new Map(columns.map(({ name, type }) => [name, type]))
   const formats: Record<string, string> = {}
-  const facts =
-    off.length === 0
-      ? []
-      : await factsOf(
-          reader,
-          asText,
-          off.map((column) => textOf(call, column)),
-        )
+  const facts = await ofEach(reader, off, asText, (value) => Object.values(factsSql(value)))
+  let unexamined = 0
   for (const [index, column] of off.entries()) {
     const { name, type } = column
-    const fact = facts[index]
-    const chosen = fact === undefined ? null : typeOf(fact)
+    const chosen = typeOf(factsIn(facts[index] ?? []))
     if (chosen !== null) {
       types.set(name, chosen)
+      continue
+    }
+    if (index >= EXAMINED_COLUMNS) {
+      types.set(name, 'VARCHAR')
+      unexamined += 1
       continue
     }
     const dated = await datedType(reader, column, { asText, formats })
     if (dated !== null) types.set(name, dated)
     else if (type !== 'VARCHAR' && argument(call, 'ignore_errors', 'store_rejects') === undefined) {
       types.set(name, 'VARCHAR')
-      const texts = textsOf(name, asText, textOf(call, column))
+      const texts = textsOf(name, asText, textOf(call, quoteIdentifier(name), type))
       const { value, file } = await valueBeside(reader, texts, type)
       reader.warn(
         `${placeOf(file, name)}: ${shown(value)} is not of type ${type}: the whole column is read as text`,
       )
     }
   }
+  if (unexamined > 0)
+    reader.warn(
+      `${unexamined} more columns with values of different types, or dates without an ISO format, are read as text`,
+    )
   return { columns: columns.map(({ name }) => ({ name, type: types.get(name) ?? 'VARCHAR' })), formats }
 }
 
 /** The columns with values that their types do not keep. */
-async function offColumns(
+async function offColumns(reader: Reader, columns: readonly Column[], asText: string): Promise<Column[]> {
+  const off = await ofEach(reader, columns, asText, (value, type) => [offSql(value, type)])
+  return columns.filter((_, index) => Number(off[index]?.[0] ?? 0) > 0)
+}
+
+/**
+ * Aggregates of the texts of each column. The engine's time for aggregates of many columns grows with the square of their
+ * number, so the values of many columns become rows of one.
+ */
+async function ofEach(
   { call, rows }: Reader,
   columns: readonly Column[],
   asText: string,
-): Promise<Column[]> {
+  aggregates: (value: string, type: string) => string[],
+): Promise<(string | null)[][]> {
   if (columns.length === 0) return []
-  const values = columns.map((column, index) => `${textOf(call, column)} AS v${index}`)
-  const counts = columns.map(({ type }, index) => offSql(`v${index}`, type))
-  const [row = []] = await rows(
-    `SELECT ${counts.join(', ')} FROM (SELECT ${values.join(', ')} FROM ${asText})`,
-  )
-  return columns.filter((_, index) => Number(row[index]) > 0)
+  if (columns.length <= COLUMNS_AT_ONCE) {
+    const values = columns.map(
+      ({ name, type }, index) => `${textOf(call, quoteIdentifier(name), type)} AS v${index}`,
+    )
+    const each = columns.map(({ type }, index) => aggregates(`v${index}`, type))
+    const [row = []] = await rows(
+      `SELECT ${each.flat().join(', ')} FROM (SELECT ${values.join(', ')} FROM ${asText})`,
+    )
+    const width = row.length / columns.length
+    return columns.map((_, index) => row.slice(index * width, (index + 1) * width))
+  }
+  const found = new Map<Column, (string | null)[]>()
+  for (const [type, own] of Map.groupBy(columns, (column) => column.type)) {
+    const list = own.map(({ name }) => quoteIdentifier(name)).join(', ')
+    const values = `SELECT unnest(range(len(l))) AS i, unnest(l) AS v FROM (SELECT [${list}] AS l FROM ${asText})`
+    const answers = await rows(
+      `SELECT i, ${aggregates('v', type).join(', ')} FROM (SELECT i, ${textOf(call, 'v', type)} AS v FROM (${values})) GROUP BY i`,
+    )
+    for (const [index, ...row] of answers) {
+      const column = own[Number(index)]
+      if (column !== undefined) found.set(column, row)
+    }
+  }
+  return columns.map((column) => found.get(column) ?? [])
 }
 
 /** The type of dates in one format. All such columns of a call have the same format. Null: no dates. */
@@ -213,7 +247,8 @@ async function datedType(
 async function uncertain(reader: Reader, columns: readonly Column[], asText: string): Promise<Column[]> {
   const texts = columns.filter(({ type }) => type === 'VARCHAR')
   const typed = columns.filter(({ type }) => type !== 'VARCHAR')
-  if (reader.files.length > 1 || texts.length === 0) return [...typed, ...texts]
+  if (reader.files.length > 1 || texts.length === 0 || texts.length > COLUMNS_AT_ONCE)
+    return [...typed, ...texts]
   const counts = texts.map(({ name }) => `count(${quoteIdentifier(name)})`).join(', ')
   const [row = []] = await reader.rows(`SELECT ${counts} FROM (FROM ${asText} LIMIT ${SAMPLED_ROWS})`)
   return [...typed, ...texts.filter((_, index) => Number(row[index]) === 0)]
@@ -228,8 +263,8 @@ function offSql(value: string, type: string): string {
 }
 
 /** The text of a value, with a point in numbers. */
-function textOf(call: ReaderCall, { name, type }: Column): string {
-  const text = trimmed(quoteIdentifier(name))
+function textOf(call: ReaderCall, value: string, type: string): string {
+  const text = trimmed(value)
   const thousands = argument(call, 'thousands')
   const point = argument(call, 'decimal_separator')
   if (type !== 'DOUBLE' && type !== 'BIGINT') return text

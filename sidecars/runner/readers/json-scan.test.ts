@@ -47,6 +47,17 @@ test.each<[string, string[], string[] | null]>([
   expect(found(text)).toEqual({ names, keys })
 })
 
+test.each([
+  ['{"a":[1,{"b":[]}]}', false, 4],
+  ['{"a":"[[[["}\n{"a":1}', false, 1],
+  ['{"a":\n{"a":\n{"a":\n', false, 3],
+  ['{"a":\n{"a":\n{"a":\n', true, 1],
+])('%s has its levels', (text, isByLine, depth) => {
+  const scan = new JsonScan(isByLine)
+  for (const byte of Buffer.from(text)) scan.add(Buffer.from([byte]))
+  expect(scan.depth).toBe(depth)
+})
+
 test('the end of a file ends its texts and numbers', () => {
   const scan = new JsonScan()
   for (const file of ['{"v":"open', '9007199254740993', '12345678901234567.89']) {

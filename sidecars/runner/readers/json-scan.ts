@@ -36,6 +36,11 @@ const UPPER_E = 0x45
 const LOWER_E = 0x65
 const UPPER_Z = 0x5a
 
+const BRACKET = 0x5b
+const END_BRACKET = 0x5d
+const BRACE = 0x7b
+const END_BRACE = 0x7d
+
 const isDigit = (byte: number | undefined) => byte !== undefined && byte >= ZERO && byte <= NINE
 
 /** Reads the bytes of one file after the other. Errors of the syntax are the engine's. */
@@ -47,6 +52,10 @@ export class JsonScan {
     hasZones: false,
     hasLocalTimes: false,
   }
+  /** The most levels of objects and arrays so far. */
+  depth = 0
+  #level = 0
+  readonly #isByLine: boolean
   /** The beginning of a number or a text that goes on in the next chunk. */
   #rest: Buffer = Buffer.alloc(0)
   /** Inside a text that is too long to matter. */
@@ -57,6 +66,11 @@ export class JsonScan {
   #textStart = 0
   #textEnd = 0
 
+  /** `isByLine`: each line is a value, and broken lines are skipped. */
+  constructor(isByLine = false) {
+    this.#isByLine = isByLine
+  }
+
   add(chunk: Buffer): void {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
     this.#rest = Buffer.alloc(0)
@@ -66,12 +80,18 @@ export class JsonScan {
       const byte = bytes[at] as number
       if (byte === QUOTE) at = this.#text(bytes, at)
       else if (byte === MINUS || (byte >= ZERO && byte <= NINE)) at = this.#number(bytes, at)
-      else at += 1
+      else {
+        if (byte === BRACKET || byte === BRACE) this.depth = Math.max(this.depth, ++this.#level)
+        else if (byte === END_BRACKET || byte === END_BRACE) this.#level -= 1
+        else if (byte === NEWLINE && this.#isByLine) this.#level = 0
+        at += 1
+      }
     }
   }
 
   /** The end of a file. */
   end(): void {
+    this.#level = 0
     const rest = this.#rest
     this.#rest = Buffer.alloc(0)
     this.#isInText = false

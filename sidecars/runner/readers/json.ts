@@ -2,6 +2,7 @@ import type { Column } from '../../../lake/engine/instance.ts'
 import { type DuckType, parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
+import { landingName } from '../author/csv-fault.ts'
 import { argument, callWith, type ReaderCall } from './calls.ts'
 import { contentOf } from './files.ts'
 import { type JsonFindings, JsonScan } from './json-scan.ts'
@@ -22,6 +23,8 @@ import { isFloat, isKept, isLong, numberType, survives } from './text-types.ts'
 
 /** An object with more keys of one type is a MAP, whose keys are data. */
 const STRUCT_KEYS = 1_000
+/** Levels of objects and arrays. The engine needs seconds for a thousand levels, and ends at ten thousand. */
+const DEPTH_MAX = 200
 
 const LOOK_AT_ALL = {
   sample_size: '-1',
@@ -46,7 +49,10 @@ interface Leaf {
 /** The arguments to add to a call of `read_json`. Throws for values that no type keeps, and for dates with two meanings. */
 export async function jsonArguments(reader: Reader): Promise<Record<string, string>> {
   const { call } = reader
-  if (argument(call, 'columns', 'auto_detect') !== undefined) return {}
+  // The engine parses nested values by recursion, so no value reaches it before this check.
+  const found = await scanned(reader)
+  const isTyped = argument(call, 'columns', 'auto_detect') !== undefined
+  if (call.kind === 'json_objects' || isTyped) return {}
   const all = Object.fromEntries(
     Object.entries(LOOK_AT_ALL).filter(
       ([name]) => name === 'sample_size' || argument(call, name) === undefined,
@@ -67,9 +73,8 @@ export async function jsonArguments(reader: Reader): Promise<Record<string, stri
       key: name === 'json' ? null : name.toLowerCase(),
     }),
   )
-  const found = leaves.some(({ type }) => type !== 'JSON') ? await scanned(reader) : null
-  const open = leaves.filter((leaf) => leaf.type === 'JSON' || (found !== null && isOpen(leaf, found)))
-  if (found?.hasLongDecimals && open.some(({ type }) => type === 'DOUBLE')) await refuseLongNumbers(reader)
+  const open = leaves.filter((leaf) => leaf.type === 'JSON' || isOpen(leaf, found))
+  if (found.hasLongDecimals && open.some(({ type }) => type === 'DOUBLE')) await refuseLongNumbers(reader)
   for (const leaf of open) {
     const type = await leafType(reader, leaf, formats)
     const whole = types.get(leaf.column)
@@ -81,11 +86,16 @@ export async function jsonArguments(reader: Reader): Promise<Record<string, stri
   return columns.length === 0 ? all : { columns: `{${columns.join(', ')}}`, ...formats }
 }
 
-/** The findings in the bytes of all files. */
+/** The findings in the bytes of all files. Throws for values that are nested too deeply. */
 async function scanned({ call, files }: Reader): Promise<JsonFindings> {
-  const scan = new JsonScan()
+  const isByLine = argument(call, 'ignore_errors') !== undefined
+  const scan = new JsonScan(isByLine)
   for (const file of files) {
-    for await (const chunk of contentOf(call, file)) scan.add(chunk)
+    for await (const chunk of contentOf(call, file)) {
+      scan.add(chunk)
+      if (scan.depth > DEPTH_MAX)
+        throw refusal(`${landingName(file)} has JSON of more than ${DEPTH_MAX} levels: flatten its values`)
+    }
     scan.end()
   }
   return scan.found
@@ -183,8 +193,8 @@ async function exactType(reader: Reader, texts: Texts): Promise<string> {
     `SELECT v FROM ${texts.from} WHERE NOT (${isKept('v', 'DOUBLE')} OR ${isFloat('v')}) LIMIT 1`,
   )
   if (other === undefined) return 'DOUBLE'
-  const [facts] = await factsOf(reader, texts.from, ['v'])
-  const type = facts === undefined || facts.values === 0 ? 'DOUBLE' : numberType(facts)
+  const facts = await factsOf(reader, texts.from)
+  const type = facts.values === 0 ? 'DOUBLE' : numberType(facts)
   if (type !== null) return type
   const [[value, file = null] = []] = await reader.rows(
     `SELECT v, file FROM ${texts.from} WHERE ${isLong('v')} AND NOT (${survives('v')}) LIMIT 1`,
@@ -232,8 +242,7 @@ async function dateType(
   if (argument(call, option, other) !== undefined) return type
   const [beside] = await reader.rows(`SELECT v FROM ${texts.from} WHERE NOT ${isKept('v', type)} LIMIT 1`)
   if (beside === undefined) return type
-  const [facts] = await factsOf(reader, texts.from, ['v'])
-  const { values = 0, date = 0, timestamp = 0, timestamptz = 0 } = facts ?? {}
+  const { values, date, timestamp, timestamptz } = await factsOf(reader, texts.from)
   if (values === date) return type
   if (values === timestamp) return 'TIMESTAMP'
   if (values === timestamptz) return type

@@ -211,6 +211,31 @@ test.each([
 })
 
 test.each([
+  ['read_json', '['.repeat(1_000_000)],
+  ['read_json', `{"a":${'['.repeat(10_000)}1${']'.repeat(10_000)}}`],
+  ['read_json_objects', `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`],
+  ["read_json('ZONE/*', columns={'a': 'JSON'})", `{"a":${'[{"b":'.repeat(5_000)}1${'}]'.repeat(5_000)}}`],
+])('%s refuses deeply nested values before the engine reads them', async (reader, content) => {
+  zone({ 'deep.json': content })
+  const call = reader.includes('(') ? reader : `${reader}('ZONE/*')`
+  expect(await refused(`from ${call}`)).toMatch(
+    /landing.z.deep.json (has JSON of more than 200 levels|is cut)/,
+  )
+})
+
+test('a file of thousands of columns is looked at in seconds', async () => {
+  const count = 2_000
+  const row = (values: readonly string[]) => `${values.join(',')}\n`
+  const of = (value: string) => Array.from({ length: count }, () => value)
+  zone({ 'wide.csv': row(of('x').map((x, at) => x + at)) + row(of('1')) + row(of('007')) })
+  const started = process.cpuUsage()
+  const { sql } = await lookAtAll(engine, `from read_csv('${join(directory, 'landing', 'z')}/*')`)
+  const { user, system } = process.cpuUsage(started)
+  expect(sql).toContain("'x1999': 'VARCHAR'")
+  expect((user + system) / 1_000_000).toBeLessThan(20)
+}, 60_000)
+
+test.each([
   ['DOUBLE after INTEGER', '1::integer', '1.5::double', 'DOUBLE', 1.5],
   [
     'TIMESTAMP after DATE',

@@ -98,11 +98,10 @@ function moreFor(reader: Reader): Promise<Record<string, string>> {
     case 'csv':
       return csvArguments(reader)
     case 'json':
+    case 'json_objects':
       return jsonArguments(reader)
     case 'parquet':
       return parquetArguments(reader)
-    case 'json_objects':
-      return Promise.resolve({})
   }
 }
 

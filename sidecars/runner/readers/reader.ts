@@ -37,18 +37,16 @@ export const refusal = (text: string): EngineError => new EngineError('other', t
 export const placeOf = (file: string | null, column: string): string =>
   `${landingName(file ?? '')}, column ${shown(column)}`
 
-/** The facts about the texts of each column, in one pass. */
-export async function factsOf(reader: Reader, from: string, values: readonly string[]): Promise<TextFacts[]> {
-  const each = values.map((_, index) => factsSql(`v${index}`))
-  const named = values.map((value, index) => `${value} AS v${index}`)
-  const [row = []] = await reader.rows(
-    `SELECT ${each.flatMap((facts) => Object.values(facts)).join(', ')} FROM (SELECT ${named.join(', ')} FROM ${from})`,
-  )
-  const names = Object.keys(each[0] ?? {})
-  return values.map((_, index) => {
-    const numbers = names.map((name, at) => [name, Number(row[index * names.length + at] ?? 0)] as const)
-    return Object.fromEntries(numbers) as unknown as TextFacts
-  })
+/** The facts about the texts `v` of a source. */
+export async function factsOf(reader: Reader, from: string): Promise<TextFacts> {
+  const [row = []] = await reader.rows(`SELECT ${Object.values(factsSql('v')).join(', ')} FROM ${from}`)
+  return factsIn(row)
+}
+
+/** The facts in the values of `factsSql`. */
+export function factsIn(row: readonly (string | null)[]): TextFacts {
+  const names = Object.keys(factsSql('v'))
+  return Object.fromEntries(names.map((name, at) => [name, Number(row[at] ?? 0)])) as unknown as TextFacts
 }
 
 /** A value that the type does not keep, and its file. */
