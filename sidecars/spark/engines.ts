@@ -9,6 +9,7 @@ import { findPythons, type Python } from '../sandbox/python.ts'
 import type { SparkAddress } from './address.ts'
 import { type CatalogAccess, catalogAccess } from './catalog-access.ts'
 import { CATALOG } from './dialect.ts'
+import { networkProgram } from './network.ts'
 import { startSail } from './sail.ts'
 import { openSession, type SparkSession } from './session.ts'
 
@@ -86,12 +87,14 @@ function sessionSettings(access: CatalogAccess): Record<string, string> {
 export interface LocalSail {
   python: Python
   sandbox: ProgramSandboxStep
+  /** The program that makes a network for Sail alone; null: Sail listens on a port of this machine. */
+  networkProgram: string | null
   /** Bytes of spilled rows of one run. */
   spillBytes: number
 }
 
 /** A Sail process for each session. */
-export const sailEngines = ({ python, sandbox, spillBytes }: LocalSail): SparkEngines => ({
+export const sailEngines = ({ python, sandbox, networkProgram, spillBytes }: LocalSail): SparkEngines => ({
   name: `Sail ${python.sail}`,
   writesLists: false,
   async open({ lake, directory, isLarge, share }, signal) {
@@ -105,13 +108,24 @@ export const sailEngines = ({ python, sandbox, spillBytes }: LocalSail): SparkEn
       uri: `${origin}/iceberg`,
       endpoint: `${origin}/s3`,
     }
-    const options = { python, sandbox, directory: own, access, memoryBytes, threads, spillBytes, isLarge }
+    const options = {
+      python,
+      sandbox,
+      networkProgram,
+      directory: own,
+      access,
+      memoryBytes,
+      threads,
+      spillBytes,
+      isLarge,
+    }
     const server = await startSail(options, signal)
     const lost = new AbortController()
     server.ended.catch((error) => lost.abort(error))
     const session = openSession(
       { url: server.url, token: null, userId: 'sluice' },
       AbortSignal.any([signal, lost.signal]),
+      server.socket,
     )
     return { ...session, cost: server.cost, close: server.stop }
   },
@@ -129,7 +143,8 @@ export interface SparkSettings {
 
 /**
  * Engine `spark` of this machine: the configured cluster, or Sail if the Python of pipelines has it. Null: none. Without Landlock,
- * SQL of users could read all files of this machine through Sail, so only `SANDBOX=off` allows Sail then.
+ * SQL of users could read all files of this machine through Sail. Without a network of its own, other users of this machine could
+ * use the port of Sail. Then only `SANDBOX=off` allows Sail.
  */
 export async function findSpark(
   { spark, python: { bin }, sandbox, engine }: SparkSettings,
@@ -145,9 +160,17 @@ export async function findSpark(
     const python = pythons.find(({ sail }) => sail !== null)
     if (python === undefined) return null
     const spillBytes = engine.tempLimitBytes
-    if (step === 'landlock') return sailEngines({ python, sandbox: 'landlock', spillBytes })
-    if (sandbox === 'off') return sailEngines({ python, sandbox: 'none', spillBytes })
-    log.warn('Sail is not used: this machine has no Landlock, which keeps its files from SQL of users')
+    if (sandbox === 'off') return sailEngines({ python, sandbox: 'none', networkProgram: null, spillBytes })
+    if (step !== 'landlock') {
+      log.warn('Sail is not used: this machine has no Landlock, which keeps its files from SQL of users')
+      return null
+    }
+    const program = networkProgram()
+    if (program !== null)
+      return sailEngines({ python, sandbox: 'landlock', networkProgram: program, spillBytes })
+    log.warn(
+      'Sail is not used: bubblewrap cannot make a network here, which keeps the port of Sail from other users',
+    )
     return null
   }
 }

@@ -9,6 +9,7 @@ import { holdPort } from '../supervisor/ports.ts'
 import type { CatalogAccess } from './catalog-access.ts'
 import { CATALOG } from './dialect.ts'
 import { SparkLost } from './failure.ts'
+import { openNetwork } from './network.ts'
 
 /** A start takes 0.1 s; a loaded machine may need this long. */
 const START_MS = 30_000
@@ -20,6 +21,8 @@ const POOL_SHARE = 0.7
 export interface SailOptions {
   python: Python
   sandbox: ProgramSandboxStep
+  /** The program that makes a network for Sail alone; null: Sail listens on a port of this machine. */
+  networkProgram: string | null
   /** A directory of this process alone, for spilled rows. It exists. */
   directory: string
   access: CatalogAccess
@@ -33,6 +36,8 @@ export interface SailOptions {
 
 export interface SailServer {
   url: string
+  /** The socket that leads to the address; null: the address is open to every user of the machine (`SANDBOX=off`). */
+  socket: string | null
   /** Rejects with SparkLost when the process ends. */
   ended: Promise<never>
   /** The cost of the process so far. */
@@ -42,9 +47,10 @@ export interface SailServer {
 
 /** Starts the server and waits until it listens. Throws SparkLost, and the signal's reason. */
 export async function startSail(options: SailOptions, signal: AbortSignal): Promise<SailServer> {
-  const { python, sandbox, directory, access } = options
-  const held = await holdPort(HOST)
-  const { port } = held
+  const { python, sandbox, directory, access, networkProgram } = options
+  const network = networkProgram === null ? null : await openNetwork(networkProgram, access.uri)
+  const held = network === null ? await holdPort(HOST) : null
+  const port = network?.port ?? held?.port ?? 0
   const command = programCommand(sandbox, {
     command: [
       python.executable,
@@ -63,8 +69,8 @@ export async function startSail(options: SailOptions, signal: AbortSignal): Prom
     readable: python.readable,
     ports: { listen: [port], connect: [...new Set([access.uri, access.endpoint].map(portOf))] },
   })
-  await held.release()
-  const child = Bun.spawn(command, {
+  await held?.release()
+  const child = Bun.spawn(network?.within(python.executable, command) ?? command, {
     cwd: directory,
     env: environmentOf(options),
     stdin: 'ignore',
@@ -73,8 +79,12 @@ export async function startSail(options: SailOptions, signal: AbortSignal): Prom
   })
   const listening = Promise.withResolvers<void>()
   let lastLine = ''
+  /** With a network of its own, Sail is not the process that was started. */
+  let pid = child.pid
   void eachLine(child.stderr, (line) => {
-    if (line.includes(`${HOST}:${port}`)) listening.resolve()
+    const [, id] = network === null ? [] : (/^process (\d+)$/.exec(line) ?? [])
+    if (id !== undefined) pid = Number(id)
+    else if (line.includes(`${HOST}:${port}`)) listening.resolve()
     else lastLine = line
   })
   const ended = child.exited.then((code) => {
@@ -84,6 +94,7 @@ export async function startSail(options: SailOptions, signal: AbortSignal): Prom
   const stop = async () => {
     child.kill('SIGKILL')
     await child.exited
+    await network?.close()
   }
   const late = AbortSignal.timeout(START_MS)
   const given = AbortSignal.any([signal, late])
@@ -101,11 +112,11 @@ export async function startSail(options: SailOptions, signal: AbortSignal): Prom
     given.removeEventListener('abort', abort)
   }
   const cost = () => ({
-    cpuSeconds: cpuSecondsOf(child.pid) ?? 0,
-    ...bytesOf(child.pid),
-    peakMemoryBytes: memoryOf(child.pid).peakBytes,
+    cpuSeconds: cpuSecondsOf(pid) ?? 0,
+    ...bytesOf(pid),
+    peakMemoryBytes: memoryOf(pid).peakBytes,
   })
-  return { url: `http://${HOST}:${port}`, ended, cost, stop }
+  return { url: `http://${HOST}:${port}`, socket: network?.socket ?? null, ended, cost, stop }
 }
 
 function environmentOf({ access, directory, memoryBytes, threads, spillBytes, isLarge }: SailOptions) {

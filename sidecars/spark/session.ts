@@ -1,5 +1,6 @@
 // A session on a Spark Connect server: Spark itself, or Sail. Source: the protocol files in proto/spark/connect.
 import { randomUUID } from 'node:crypto'
+import { connect } from 'node:net'
 import { createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { type RecordBatch, tableFromIPC } from 'apache-arrow'
@@ -48,12 +49,18 @@ const MESSAGE_BYTES = 256 * 1_048_576
 /**
  * Opens a session, without a call to the server. All functions throw SparkFault, SparkLost, and the signal's reason.
  */
-export function openSession({ url, token, userId }: SparkAddress, caller: AbortSignal): SparkSession {
+export function openSession(
+  { url, token, userId }: SparkAddress,
+  caller: AbortSignal,
+  /** The socket that leads to the address; null: the address itself. */
+  socket: string | null = null,
+): SparkSession {
   // Pings of HTTP/2 would find a silent server too, but in Bun a late ping ends the process.
   const transport = createGrpcTransport({
     baseUrl: url,
     readMaxBytes: MESSAGE_BYTES,
     idleConnectionTimeoutMs: IDLE_MS,
+    ...(socket !== null && { nodeOptions: { createConnection: () => connect(socket) } }),
   })
   const lost = new AbortController()
   const signal = AbortSignal.any([caller, lost.signal])

@@ -40,8 +40,22 @@ async function sailsOf({ dataDir }: Service): Promise<number[]> {
 }
 
 /** SQL of users reaches no other server through Sail. */
-async function judgeSandbox(tally: Tally, { url }: Service): Promise<void> {
+async function judgeSandbox(tally: Tally, service: Service): Promise<void> {
+  const { url } = service
   tally.heading('Sandbox of Sail')
+  await tally.check('Sail listens on no port of this machine', async () => {
+    const id = await startEndless(url, 'hidden')
+    const sails = await until(
+      () => sailsOf(service),
+      (pids) => pids.length > 0,
+    )
+    const shared = await readlink('/proc/self/ns/net')
+    const own = await Promise.all(sails.map((pid) => readlink(`/proc/${pid}/ns/net`)))
+    await call(url, 'POST', `/runs/${id}/cancel`)
+    await ended(url, id)
+    // The program that makes the network stays outside of it.
+    return own.some((network) => network !== shared) ? undefined : own.join(' ')
+  })
   await tally.check('a query cannot call another server of this machine', async () => {
     let visits = 0
     const server = Bun.serve({
