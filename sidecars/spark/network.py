@@ -68,17 +68,21 @@ def main():
     os.umask(0o077)
     api = listening(socket.AF_INET, ("127.0.0.1", int(api_port)))
     parent = os.getpid()
-    if os.fork() != 0:
-        program.close()
-        api.close()
-        print(f"process {parent}", file=sys.stderr, flush=True)
-        os.execv(command[0], command)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        return
+    child = os.fork()
+    if child == 0:
+        # The program ends with this process, and this process with the program.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == parent:
+            os.execv(command[0], command)
+        os._exit(1)
+    print(f"process {child}", file=sys.stderr, flush=True)
     to_api = lambda: connected(socket.AF_UNIX, api_socket)
     threading.Thread(target=serve, args=(api, to_api), daemon=True).start()
-    serve(program, lambda: connected(socket.AF_INET, ("127.0.0.1", int(program_port))))
+    to_program = lambda: connected(socket.AF_INET, ("127.0.0.1", int(program_port)))
+    threading.Thread(target=serve, args=(program, to_program), daemon=True).start()
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)
 
 
 main()

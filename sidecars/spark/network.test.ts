@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { connect } from 'node:net'
 import { dirname } from 'node:path'
+import { until } from '../../tools/test/until.ts'
 import { eachLine } from '../supervisor/lines.ts'
 import { networkProgram, type OwnNetwork, openNetwork } from './network.ts'
 
@@ -40,18 +41,29 @@ let network: OwnNetwork
 let child: Bun.Subprocess<'ignore', 'ignore', 'pipe'>
 
 const isPossible = program !== null && python !== null
-beforeAll(async () => {
-  if (program === null || python === null) return
-  api = serve('the api')
-  other = serve('another service')
-  network = await openNetwork(program, `http://127.0.0.1:${api.port}/iceberg`)
-  const command = network.within(python, [python, '-c', PROGRAM, String(network.port)])
-  child = Bun.spawn(command, { stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' })
+
+/** Starts the program in a network of its own; resolves with its process id when it listens. */
+async function start() {
+  const opened = await openNetwork(program ?? '', `http://127.0.0.1:${api.port}/iceberg`)
+  const command = opened.within(python ?? '', [python ?? '', '-c', PROGRAM, String(opened.port)])
+  const started = Bun.spawn(command, { stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' })
   const ready = Promise.withResolvers<void>()
-  void eachLine(child.stderr, (line) => {
+  let id = 0
+  void eachLine(started.stderr, (line) => {
+    id = Number(/^process (\d+)$/.exec(line)?.[1] ?? id)
     if (line === 'ready') ready.resolve()
   })
   await ready.promise
+  return { network: opened, child: started, id }
+}
+
+beforeAll(async () => {
+  if (!isPossible) return
+  api = serve('the api')
+  other = serve('another service')
+  const started = await start()
+  network = started.network
+  child = started.child
 })
 afterAll(async () => {
   child?.kill('SIGKILL')
@@ -94,4 +106,20 @@ test.if(isPossible)('an API on another machine is refused with the next step', a
   await expect(openNetwork(program ?? '', 'https://api.example')).rejects.toThrow(
     'set SPARK_REMOTE, or SANDBOX=off',
   )
+})
+
+const parentOf = (pid: number) => Number(readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')[3])
+
+test.if(isPossible)('a killed process takes the others with it, whichever it is', async () => {
+  for (const chosen of ['sandbox', 'relay', 'program'] as const) {
+    const { network: own, child: sandbox, id } = await start()
+    const pids = { sandbox: sandbox.pid, relay: parentOf(id), program: id }
+    process.kill(pids[chosen], 'SIGKILL')
+    await sandbox.exited
+    await until(
+      () => Object.values(pids).filter((pid) => existsSync(`/proc/${pid}/cwd`)),
+      (alive) => alive.length === 0,
+    )
+    await own.close()
+  }
 })
