@@ -1,5 +1,6 @@
 // Attack class: bytes of the lake that change after a commit, or that a commit takes from elsewhere. The writer of one table
 // replaces files and parts, names files of other tables and of unfinished uploads, and keeps old credentials.
+import { deflateRawSync } from 'node:zlib'
 import { expect, test } from '@playwright/test'
 import { presigned } from '../presigned.ts'
 import { type Lake, startLake, type Vended, vend } from './iceberg-users.ts'
@@ -197,5 +198,73 @@ test('credentials end with their branch, also when a new branch gets its name', 
     }
     expect((await put(`${key}.2`, 'x', await credentials())).status).toBe(200)
     await service.must(204, ada, 'DELETE', '/api/v1/branches/short')
+  }
+})
+
+/** A number as Avro writes it. */
+function avroLong(value: bigint): Buffer {
+  const bytes: number[] = []
+  let rest = (value << 1n) ^ (value >> 63n)
+  for (; rest > 127n; rest >>= 7n) bytes.push(Number(rest & 127n) | 128)
+  return Buffer.from([...bytes, Number(rest)])
+}
+const avroText = (text: string) =>
+  Buffer.concat([avroLong(BigInt(Buffer.byteLength(text))), Buffer.from(text)])
+const SYNC = Buffer.alloc(16, 7)
+
+/** An Avro file with one block, whose count and size need not be true. */
+const avroFile = (
+  { schema, codec }: { schema: string; codec: string },
+  { count, size, block = Buffer.alloc(0) }: { count: bigint; size: bigint; block?: Buffer },
+) =>
+  Buffer.concat([
+    Buffer.from('Obj\u0001'),
+    avroLong(2n),
+    ...['avro.schema', schema, 'avro.codec', codec].map(avroText),
+    avroLong(0n),
+    SYNC,
+    avroLong(count),
+    avroLong(size),
+    block,
+    SYNC,
+  ])
+
+test('a hostile manifest list is refused while others are answered', async () => {
+  const { bytes } = await send(own, keyOf((await snapshotOf(lake.own.table))['manifest-list']))
+  const text = Buffer.from(bytes).toString('latin1')
+  const from = text.indexOf('{"type":"record"')
+  // The schema is JSON, so it ends where its braces do.
+  let depth = 0
+  let to = from
+  do {
+    if (text[to] === '{') depth += 1
+    if (text[to] === '}') depth -= 1
+    to += 1
+  } while (depth > 0)
+  const schema = text.slice(from, to)
+  const bomb = deflateRawSync(Buffer.alloc(256 * 1_048_576))
+  const empty = JSON.stringify({ type: 'record', name: 'r', fields: [] })
+  const files = {
+    'a block of negative size': avroFile({ schema, codec: 'null' }, { count: 1n, size: -(2n ** 40n) }),
+    'ten million records of no bytes': avroFile(
+      { schema: empty, codec: 'null' },
+      { count: 10_000_000n, size: 0n },
+    ),
+    'records beyond the bytes': avroFile({ schema, codec: 'null' }, { count: 2n ** 40n, size: 0n }),
+    'a block that inflates to 256 MB': avroFile(
+      { schema, codec: 'deflate' },
+      { count: 1n, size: BigInt(bomb.length), block: bomb },
+    ),
+  }
+  for (const [name, file] of Object.entries(files)) {
+    const key = `${own.directory}/metadata/${name.replaceAll(' ', '-')}.avro`
+    expect((await put(key, new Uint8Array(file))).status).toBe(200)
+    let isOver = false
+    const refused = commit(locationOf(key)).finally(() => {
+      isOver = true
+    })
+    do await lake.service.must(200, lake.bob, 'GET', '/api/v1/namespaces')
+    while (!isOver)
+    expect([name, (await refused).status]).toEqual([name, 400])
   }
 })

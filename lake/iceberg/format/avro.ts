@@ -26,6 +26,8 @@ const BATCH_BYTES = 65_536
 const DEFLATED_BYTES_MIN = 8_192
 /** A file that inflates to more bytes is refused. Iceberg's writers begin another manifest after 8 MB. */
 const INFLATED_BYTES_MAX = 256 * 1024 * 1024
+/** A block is inflated at once, while other work of the process waits for 0.1 s. Writers begin another block after 64 KB. */
+const BLOCK_INFLATED_BYTES_MAX = 64 * 1024 * 1024
 /** A file with more records is refused. */
 const RECORDS_MAX = 1_000_000
 /** The schema of a manifest has some 10 KB; each partition field adds 100 bytes. */
@@ -214,7 +216,7 @@ function nextBlock(
     throw new BadAvro(`an Avro file with a block of ${count} records: at most ${RECORDS_MAX} can be read`)
   const data = file.take(file.long())
   if (!file.take(SYNC_BYTES).equals(sync)) throw new BadAvro('truncated Avro file')
-  return { count, block: new Cursor(inflate(codec, data, inflatedLeft)) }
+  return { count, block: new Cursor(inflate(codec, data, Math.min(inflatedLeft, BLOCK_INFLATED_BYTES_MAX))) }
 }
 
 function nextBatch(block: Cursor, read: ReadValue, left: number): AvroRecord[] {

@@ -110,7 +110,7 @@ const CLAIMS: Record<string, Claims> = {
     schema: EMPTY,
     codec: 'deflate',
     count: 1,
-    data: deflateRawSync(Buffer.alloc(300 * 1_048_576), { level: 1 }),
+    data: deflateRawSync(Buffer.alloc(100 * 1_048_576), { level: 1 }),
   },
   'an unknown codec': {
     schema: EMPTY,
