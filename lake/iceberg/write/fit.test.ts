@@ -238,3 +238,16 @@ describe('a column without values fits every type', () => {
     }
   })
 })
+
+test('a key column that the table lacks fails the write', async () => {
+  const first = await lake.writeBy(null, 'SELECT 1 AS id, 2 AS n', APPEND)
+  for (const [rules, key] of [
+    [{ mergeStrategy: 'incremental', uniqueKey: ['id', 'Code'] }, 'unique_key'],
+    [{ mergeStrategy: 'delete_insert', uniqueKey: ['Code'] }, 'unique_key'],
+    [{ mergeStrategy: 'scd2', uniqueKey: ['Code'] }, 'unique_key'],
+    [{ mergeStrategy: 'snapshot', partitionColumn: 'code' }, 'partition_column'],
+  ] satisfies [Partial<WriteRules>, string][])
+    await expect(lake.writeBy(first.table, 'SELECT 1 AS ID, \'a\' AS "Code"', rules)).rejects.toThrow(
+      `${key}: the table has no column "Code", it has id, n: choose one of these, or use full_refresh to replace the table`,
+    )
+})

@@ -296,6 +296,7 @@ function shapeOfResult(
     return field
   }
   const keys = keysOf(rules, columns)
+  if (previous && isMerge(rules)) refuseNewKey(rules, keys, previous.schema)
   const keyNames = new Set(keys.map((name) => name.toLowerCase()))
   const history = isHistory
     ? {
@@ -349,6 +350,17 @@ function keysOf(rules: WriteRules, columns: readonly Column[]): string[] {
         : `merge_strategy ${rules.mergeStrategy} needs ${key}`,
     )
   return spelledNames
+}
+
+/** Rows of the table would have no value in a new key column, so no row of a result would ever match them. */
+function refuseNewKey({ mergeStrategy }: WriteRules, keys: readonly string[], { fields }: Schema): void {
+  const present = byName(fields)
+  const added = keys.find((name) => !present.has(name.toLowerCase()))
+  if (added === undefined) return
+  const key = mergeStrategy === 'snapshot' ? 'partition_column' : 'unique_key'
+  throw new UnsupportedWrite(
+    `${key}: the table has no column ${JSON.stringify(added)}, it has ${fields.map(({ name }) => name).join(', ')}: choose one of these, or use full_refresh to replace the table`,
+  )
 }
 
 const INSTANT = 'TIMESTAMP WITH TIME ZONE'
