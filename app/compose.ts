@@ -74,13 +74,13 @@ export async function composeService(parts: ServiceParts) {
   const { runs, pipelines, references } = services
   const readers = makeReaders(parts, { sidecars, tokens, lake, pipelines })
   const streams = await makeStreams(parts, { runs, sidecars })
-  const merges = makeMergeService({ sql, newId, gate: readers.gate, resources: ownership?.resources })
-  const edition = { ownership, codeVisibility }
+  const resources = ownership?.resources
+  const merges = makeMergeService({ sql, newId, gate: readers.gate, pipelines, resources })
   const { s3, catalog } = makeLakeAccess(parts, {
     tokenKey,
     tokens,
     files,
-    edition,
+    edition: { ownership, codeVisibility },
     services,
     merges,
     queries: readers.queries,

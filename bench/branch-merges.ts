@@ -39,6 +39,7 @@ export async function benchBranchMerges() {
       sql,
       newId,
       gate: async () => ({ results: [], reads: [] }),
+      pipelines: { preparePublish: () => Promise.reject(new Error('the benchmark publishes nothing')) },
       resources: undefined,
     })
     for (const [tables, count] of Object.entries(MERGES)) await measure(sql, merges, Number(tables), count)
@@ -58,7 +59,7 @@ async function measure(sql: Sql, merges: MergeService, tables: number, count: nu
   for (const kind of ['sluice', 'bare', 'together']) await addBranches(sql, { kind, tables, count: total })
   await sql`vacuum analyze`
   const ways: Record<string, (n: number) => Promise<unknown>> = {
-    'merge of a branch': (n) => merges.merge(`sluice-${tables}-${n}`, undefined, anybody),
+    'merge of a branch': (n) => merges.merge(`sluice-${tables}-${n}`, {}, anybody),
     'bare INSERTs and UPDATEs': (n) => mergeBare(sql, `bare-${tables}-${n}`),
   }
   const samples = new Map<string, number[]>()
@@ -73,7 +74,7 @@ async function measure(sql: Sql, merges: MergeService, tables: number, count: nu
   let next = 0
   await Promise.all(
     Array.from({ length: AT_ONCE }, async () => {
-      while (next < total) await merges.merge(`together-${tables}-${next++}`, undefined, anybody)
+      while (next < total) await merges.merge(`together-${tables}-${next++}`, {}, anybody)
     }),
   )
   const together = (1_000 * total) / (performance.now() - since)

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { drizzle as drizzleOver } from 'drizzle-orm/pg-proxy'
 import { drizzle, type PostgresJsDatabase } from 'drizzle-orm/postgres-js'
 import { migrate as applyMigrations } from 'drizzle-orm/postgres-js/migrator'
 import postgres from 'postgres'
@@ -15,6 +16,25 @@ export type Db = PostgresJsDatabase<typeof schema>
 /** A transaction of the typed pool. `Queryable` is a transaction or the pool itself. */
 export type Tx = Parameters<Parameters<Db['transaction']>[0]>[0]
 export type Queryable = Db | Tx
+
+/**
+ * Typed queries in a raw transaction, for changes that commit together with raw statements. The transaction keeps the codecs of
+ * the driver, so JSON parameters are parsed again. The typed pool has a Tx of its own.
+ */
+export const typedIn = (tx: SqlTx): Tx =>
+  drizzleOver(
+    async (text, params, _method, typings) => ({
+      rows: await tx
+        .unsafe(
+          text,
+          params.map((value, at) =>
+            typings?.[at] === 'json' && typeof value === 'string' ? tx.json(JSON.parse(value)) : value,
+          ),
+        )
+        .values(),
+    }),
+    { schema },
+  ) as unknown as Tx
 
 /**
  * A transaction that commits only while its caller is the leader. Returns null and changes nothing when the caller no longer

@@ -21,7 +21,7 @@ const lake = duringTests(() =>
         return judgement
       })
       return async (branch, message, _, within) => {
-        const merged = await service.merge(branch, message, ADA, within)
+        const merged = await service.merge(branch, { message }, ADA, within)
         await afterMerge()
         return merged
       }

@@ -1,5 +1,5 @@
 // Gated merges of branches into main, and rebases. No transaction is open while tests are evaluated. See ADR 43.
-import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { type Sql, type SqlTx, typedIn } from '../../drizzle/client.ts'
 import type { Review } from '../../drizzle/schema/index.ts'
 import { parseTableName, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Reader } from '../access/code-visibility.ts'
@@ -25,10 +25,13 @@ import { AppError, failedPrecondition, forbidden } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { MAIN } from '../core/lake-version.ts'
 import { DEFAULT_NAMESPACE } from '../core/names.ts'
+import type { PipelineService } from '../pipelines/service.ts'
 import { type Decision, refusedBy } from '../protection/rule.ts'
 import type { Gate, Judgement } from '../quality-tests/gate.ts'
-import type { Merged } from './schema.ts'
+import { preparedPublishes } from './draft-publishes.ts'
+import type { MergeBranch, Merged } from './schema.ts'
 import { type Caller, checkCreator, inUse } from './service.ts'
+import { draftsOf } from './store.ts'
 
 /** A merge whose tested state changes before it commits is tested again, up to this number of tests. */
 const TESTS_MAX = 5
@@ -48,37 +51,61 @@ export interface MergeDeps {
   sql: Sql
   newId: NewId
   gate: Gate
+  pipelines: Pick<PipelineService, 'preparePublish'>
   /** Finds the owners of tables; undefined in the community edition. */
   resources: Pick<Resources, 'table'> | undefined
 }
 
 export type MergeService = ReturnType<typeof makeMergeService>
 
-export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
+export function makeMergeService({ sql, newId, gate, pipelines, resources }: MergeDeps) {
   /**
    * Merges a branch into main as one commit, after its tests passed on the result. `within` runs in the transaction of that
    * commit. The request to merge is the decision of its caller about the changes of the branch's authors.
    */
   async function merge(
     name: string,
-    message: string | undefined,
+    { message, publish_drafts: publishesDrafts = false }: MergeBranch,
     by: Merger,
     within?: (tx: SqlTx) => Promise<void>,
   ): Promise<Merged> {
     if (name === MAIN) throw forbidden('branch main is protected: it cannot be merged')
     for (let tests = 0; tests < TESTS_MAX; tests++) {
       const plan = await planOf(sql, name)
-      if (plan.changes.length === 0) return { status: 'unchanged', commit: plan.commit, tables: [] }
+      if (plan.changes.length === 0)
+        return { status: 'unchanged', commit: plan.commit, tables: [], published: [], drafts: [] }
       await requireWrite(plan.changes, by.access)
       const guarded = refusedBy(plan.changes, decisionOf(name, plan.authors, by))
       if (guarded !== null) throw isProtected(name, guarded, by)
       refuseConflicts(name, plan.changes)
       const present = plan.changes.filter(({ contentId }) => contentId !== null)
-      const judged = await gate(present, { commit: plan.commit, branch: name }, by)
+      const drafts = await draftsOf(sql, name)
+      const publishes = publishesDrafts
+        ? await preparedPublishes(pipelines, { name, message, drafts, by })
+        : []
+      const code = new Map(publishes.map(({ table, prepared }) => [table, prepared.code]))
+      const judged = await gate(present, { commit: plan.commit, branch: name }, by, code)
       refuseFailures(name, judged)
       // Tests may take minutes, and the right may have been revoked meanwhile.
       if (judged.results.length > 0) await requireWrite(plan.changes, by.access)
-      const merged = await sql.begin((tx) => commitTested(tx, { name, message, by, plan, judged, within }))
+      const tested = { name, message, by, plan, judged, within }
+      const left = publishesDrafts
+        ? []
+        : drafts.map((draft) => ({ pipeline: tableKey(draft), run_id: draft.runId }))
+      const merged = await sql
+        .begin(async (tx): Promise<Merged> => {
+          // Pipelines are locked before main, as in every transaction that changes both.
+          const published: Merged['published'] = []
+          for (const { table, prepared } of publishes)
+            published.push({ pipeline: table, version: (await prepared.perform(typedIn(tx))).version })
+          const done = await commitTested(tx, tested)
+          if (done === null) throw new Outdated()
+          return { ...done, published, drafts: left }
+        })
+        .catch((error: unknown) => {
+          if (error instanceof Outdated) return null
+          throw error
+        })
       if (merged !== null) return merged
     }
     throw failedPrecondition(
@@ -90,7 +117,7 @@ export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
   async function commitTested(
     tx: SqlTx,
     { name, message, by, plan, judged, within }: Tested,
-  ): Promise<Merged | null> {
+  ): Promise<Pick<Merged, 'status' | 'commit' | 'tables'> | null> {
     // The statements are pipelined. Those after the locks see every change that was committed before.
     const [, branch, isUsed, changes] = await Promise.all([
       lockedHead(tx),
@@ -145,6 +172,9 @@ export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
 
   return { merge, rebase }
 }
+
+/** The tested state is not the one that would be merged. */
+class Outdated extends Error {}
 
 interface Plan {
   /** The head of main. */

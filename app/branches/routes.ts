@@ -7,6 +7,7 @@ import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts
 import type { Merger, MergeService } from './merges.ts'
 import {
   Branch,
+  BranchDetail,
   BranchList,
   BranchPath,
   BranchQuery,
@@ -61,15 +62,19 @@ export const branchRoutes = (branches: BranchService, merges: MergeService) =>
         },
       },
     )
-    .get('/:branch', ({ params }) => branches.get(params.branch), {
-      params: BranchPath,
-      response: { 200: Branch, 404: ErrorBody },
-      detail: {
-        operationId: 'getBranch',
-        summary: 'Get a branch',
-        description: 'Returns main or a branch of a user, also after its end until its name is used again.',
+    .get(
+      '/:branch',
+      async ({ params, request }) => branches.detail(params.branch, await visibleTo(request)),
+      {
+        params: BranchPath,
+        response: { 200: BranchDetail, 404: ErrorBody },
+        detail: {
+          operationId: 'getBranch',
+          summary: 'Get a branch',
+          description: 'Returns main or a branch of a user, also after its end until its name is used again.',
+        },
       },
-    })
+    )
     .delete(
       '/:branch',
       async ({ params, request, status }) => {
@@ -88,7 +93,7 @@ export const branchRoutes = (branches: BranchService, merges: MergeService) =>
     )
     .post(
       '/:branch/merge',
-      ({ params, body, request }) => merges.merge(params.branch, body?.message, mergerOf(request)),
+      ({ params, body, request }) => merges.merge(params.branch, body ?? {}, mergerOf(request)),
       {
         params: BranchPath,
         body: t.Optional(MergeBranch),
@@ -103,7 +108,7 @@ export const branchRoutes = (branches: BranchService, merges: MergeService) =>
           operationId: 'mergeBranch',
           summary: 'Merge a branch into main',
           description:
-            'Evaluates the published tests of severity error of every changed table on the result, then merges all tables as one commit of main. If a test fails, or if a table changed on both sides, nothing is merged. The merged branch is closed, and its name is free again.',
+            'Evaluates the published tests of severity error of every changed table on the result, then merges all tables as one commit of main. With `publish_drafts`, the drafts behind the tables become versions in the same transaction, and their tests count instead of the published ones. If a test fails, or if a table changed on both sides, nothing is merged. The merged branch is closed, and its name is free again.',
         },
       },
     )

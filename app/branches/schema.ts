@@ -31,6 +31,24 @@ export const Branch = t.Object(
 )
 export type Branch = typeof Branch.static
 
+const BranchDraft = t.Object(
+  { pipeline: t.String({ examples: ['default.gold.route_delays'] }), run_id: Uuid },
+  { title: 'BranchDraft' },
+)
+export const BranchDetail = t.Composite(
+  [
+    Branch,
+    t.Object({
+      drafts: t.Array(BranchDraft, {
+        description:
+          'Drafts that made tables of the branch and that are not published, each with its run. A merge with `publish_drafts` publishes them.',
+      }),
+    }),
+  ],
+  { title: 'BranchDetail' },
+)
+export type BranchDetail = typeof BranchDetail.static
+
 export const BranchList = t.Object({ branches: t.Array(Branch), total: t.Integer() }, { title: 'BranchList' })
 export const BranchPath = t.Object({ branch: BranchName })
 
@@ -66,9 +84,16 @@ export const MergeBranch = t.Object(
     message: t.Optional(
       t.String({ minLength: 1, maxLength: limits.textCharacters, examples: ['late flights by airport'] }),
     ),
+    publish_drafts: t.Optional(
+      t.Boolean({
+        description:
+          'Publish the drafts behind the changed tables in the same transaction, with the files that their runs executed; default false',
+      }),
+    ),
   },
   { title: 'MergeBranch' },
 )
+export type MergeBranch = typeof MergeBranch.static
 export const Merged = t.Object(
   {
     status: literals(['merged', 'unchanged'], {
@@ -78,6 +103,14 @@ export const Merged = t.Object(
       description: 'The commit of main that the merge created; if unchanged, the head of main',
     }),
     tables: t.Array(t.String({ examples: ['default.gold.route_delays'] })),
+    published: t.Array(
+      t.Object({ pipeline: t.String(), version: t.Integer() }, { title: 'PublishedDraft' }),
+      { description: 'The drafts that the merge published' },
+    ),
+    drafts: t.Array(BranchDraft, {
+      description:
+        'Drafts that made merged tables and that are not published: runs into main execute other code',
+    }),
   },
   { title: 'BranchMerged' },
 )

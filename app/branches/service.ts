@@ -28,7 +28,8 @@ import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { type Page, pageOf } from '../core/pagination.ts'
 import { requireRoom, type SharedLimit } from '../core/shares.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
-import type { Branch, BranchQuery, Commit, CreateBranch } from './schema.ts'
+import type { Branch, BranchDetail, BranchQuery, Commit, CreateBranch } from './schema.ts'
+import { draftsOf } from './store.ts'
 
 /** Open branches of users. Each one keeps the states that it reads. */
 const OPEN_BRANCHES: SharedLimit = { limit: 1_000, things: 'open branches', remedy: 'delete or merge one' }
@@ -59,6 +60,19 @@ export function makeBranchService({ sql }: { sql: Sql }) {
     const found = await shownBranch(sql, name)
     if (found === null) throw notFound(`branch ${name}`)
     return branchOf(found)
+  }
+
+  /** The branch, with the unpublished drafts behind its tables that the caller sees. */
+  async function detail(name: string, visible: Visible = EVERYTHING): Promise<BranchDetail> {
+    const branch = await get(name)
+    const drafts = branch.status === 'open' && name !== MAIN ? await draftsOf(sql, name) : []
+    const seen = new Set((await visibleTables(sql, drafts, visible)).map(tableKey))
+    return {
+      ...branch,
+      drafts: drafts
+        .filter((draft) => seen.has(tableKey(draft)))
+        .map((draft) => ({ pipeline: tableKey(draft), run_id: draft.runId })),
+    }
   }
 
   /** Opens a branch. A repeated key gets the answer of its first request. */
@@ -110,7 +124,7 @@ export function makeBranchService({ sql }: { sql: Sql }) {
     return { page, ...(await listCommits(sql, { branch: name, visible }, page)) }
   }
 
-  return { list, get, create, remove, commits }
+  return { list, get, detail, create, remove, commits }
 }
 
 /** Throws 404 for an unknown branch, and 403 for the branch of another user unless the caller is an administrator. */

@@ -5,6 +5,10 @@ import { newId } from '../core/ids.ts'
 import type { Gate } from '../quality-tests/gate.ts'
 import { type MergeDeps, type Merger, makeMergeService } from './merges.ts'
 
+const UNPUBLISHED = async (): Promise<never> => {
+  throw new Error('this test publishes nothing')
+}
+
 export const UNTESTED: Gate = async () => ({ results: [], reads: [] })
 
 /** A caller with all rights. */
@@ -17,10 +21,17 @@ export const ADA: Merger = {
 }
 
 export function mergesOf(sql: Sql, gate: Gate = UNTESTED, more: Partial<MergeDeps> = {}) {
-  const service = makeMergeService({ sql, newId, gate, resources: undefined, ...more })
+  const service = makeMergeService({
+    sql,
+    newId,
+    gate,
+    pipelines: { preparePublish: UNPUBLISHED },
+    resources: undefined,
+    ...more,
+  })
   return {
     service,
-    merge: (branch: string, by = ADA) => service.merge(branch, undefined, by),
+    merge: (branch: string, by = ADA) => service.merge(branch, {}, by),
     rebase: (branch: string, by = ADA) => service.rebase(branch, by),
   }
 }

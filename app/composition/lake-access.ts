@@ -74,7 +74,7 @@ export function makeLakeAccess(
     namespaces,
     columnsOfQuery: config.queryUrls === null ? null : columnsWith(queries),
     mergeToMain: writesMain
-      ? (branch, message, request, within) => merges.merge(branch, message, mergerOf(request), within)
+      ? (branch, message, request, within) => merges.merge(branch, { message }, mergerOf(request), within)
       : null,
   })
   return { s3, catalog }

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Db, Sql, Tx } from '../../drizzle/client.ts'
+import type { PinnedFiles } from '../../drizzle/schema/index.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type {
   ValidatePipelineRequestSchema,
@@ -8,14 +9,22 @@ import type {
 import { visibleTables, visibleZones } from '../access/service.ts'
 import { currentColumns } from '../catalog/views.ts'
 import { type Access, EVERYTHING, seesEverything, UNLIMITED, type Visible } from '../core/access.ts'
-import { forbidden } from '../core/errors.ts'
+import { failedPrecondition, forbidden } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { isReplaceable, reviewOf, strictest } from '../protection/rule.ts'
 import { moveDraft } from './draft.ts'
-import { type DraftFile, draftObjects, pinsOf, readCode, sourceFileOf } from './draft-files.ts'
+import {
+  type DraftFile,
+  draftObjects,
+  isDraft,
+  pinsOf,
+  readCode,
+  readPinnedCode,
+  sourceFileOf,
+} from './draft-files.ts'
 import { configOf, placementOf } from './placement.ts'
 import {
   existing,
@@ -67,14 +76,14 @@ export async function publish(
 ): Promise<PublishOutcome> {
   const { db } = deps
   if (key === null) {
-    const ready = await makeReady(deps, ref, message, visible, by)
+    const ready = await preparePublish(deps, ref, { message, visible, by })
     return 'kind' in ready
       ? ready
       : db.transaction(async (tx) => ({ kind: 'published', body: await ready.perform(tx) }))
   }
   let refusal: PublishOutcome | undefined
   const outcome = await answerOnceTyped(db, key, {
-    prepare: () => makeReady(deps, ref, message, visible, by),
+    prepare: () => preparePublish(deps, ref, { message, visible, by }),
     async perform(tx, ready) {
       if (!('kind' in ready)) return { status: 200, body: await ready.perform(tx) }
       refusal = ready
@@ -88,21 +97,38 @@ export async function publish(
 
 type Refused = Extract<PublishOutcome, { kind: 'refused' }>
 
+export interface PublishRequest {
+  message: string
+  visible: Visible
+  by: Access
+  /** The files that a run of the draft executed; absent: the present files of the draft. */
+  pins?: PinnedFiles
+}
+
+/** A validated publish. `perform` stores it in a transaction. */
+export interface PreparedPublish {
+  code: DraftFile[]
+  perform(tx: Tx): Promise<Published>
+}
+
 /** Lists and validates the files. Holds no database connection meanwhile. */
-async function makeReady(
+export async function preparePublish(
   { db, sql, objects, newId, validate }: PublishDeps,
   ref: PipelineRef,
-  message: string,
-  visible: Visible,
-  by: Access,
-): Promise<Refused | { perform(tx: Tx): Promise<Published> }> {
+  { message, visible, by, pins: executed }: PublishRequest,
+): Promise<Refused | PreparedPublish> {
   const draft = await livePipeline(db, ref)
   if (draft === null) throw noPipeline(ref)
   // Files are listed after the revision was read. So a write in between leaves the draft dirty, never wrongly clean.
   const listed = await draftObjects(objects, ref)
-  const code = await readCode(objects, ref, listed)
+  const pins = executed ?? pinsOf(listed)
+  const isPresent = executed === undefined || (await isDraft(objects, ref, executed))
+  const code =
+    executed === undefined
+      ? await readCode(objects, ref, listed)
+      : await readPinnedCode(objects, ref, executed)
   const source = `${prefixOf(ref)}${sourceFileOf(draft.type)}`
-  if (!listed.some(({ key }) => key === source)) return refused([missing(source, draft.type)])
+  if (!(source in pins)) return refused([missing(source, draft.type)])
 
   const references = namedBy(code, ref)
   const called = await tablesCalled(db, ref, wordsIn(code), WORDS_MAX)
@@ -133,7 +159,6 @@ async function makeReady(
     })) ?? null
   if (files !== null && validation?.valid === false) return refused(files)
 
-  const pins = pinsOf(listed)
   const config = configOf(code, draft.type)
   const tags = [...config.tags]
   const review = reviewOf(config)
@@ -142,6 +167,10 @@ async function makeReady(
     const pipeline = await lockPipeline(tx, ref)
     // Another pipeline may have this name now; the listed files do not belong to it.
     if (pipeline === null || pipeline.id !== draft.id) throw noPipeline(ref)
+    if (executed !== undefined && pipeline.publishedVersion !== draft.publishedVersion)
+      throw failedPrecondition(
+        `version ${pipeline.publishedVersion} of pipeline ${tableKey(ref)} was published meanwhile: run the draft on the branch again`,
+      )
     const decision = { authors: pipeline.draftAuthors, by: by.person }
     // Another version may have been published since the files were listed.
     if (!isReplaceable(strictest([before, pipeline.review]), review, decision))
@@ -165,13 +194,14 @@ async function makeReady(
       pipeline.maxVersions,
     )
     await moveDraft(tx, pipeline, {
-      event: { type: 'published', revision: draft.draftRevision },
+      // An earlier revision leaves the draft dirty.
+      event: { type: 'published', revision: draft.draftRevision - (isPresent ? 0 : 1) },
       cause: `published v${number}`,
       // An owner who publishes vouches for the pipeline's behaviour. This needs ownership both when the files were listed and
       // now.
       also: {
         ...publishedColumns(number, { tags, review }),
-        ...(pipeline.draftRevision === draft.draftRevision && { draftAuthors: [] }),
+        ...(isPresent && pipeline.draftRevision === draft.draftRevision && { draftAuthors: [] }),
         ...(isVouchedBy(by, draft) && isVouchedBy(by, pipeline) ? vouched(pipeline, number) : {}),
       },
     })
@@ -183,7 +213,7 @@ async function makeReady(
       validation: files && { valid: true, files },
     }
   }
-  return { perform }
+  return { code, perform }
 }
 
 /** Vouching covers only this version and later ones. Runs of earlier versions may still start. */

@@ -7,7 +7,7 @@ import type { IdempotencyKey } from '../http/idempotency.ts'
 import { type CreationDeps, makeCreation } from './creation.ts'
 import { type DeletionDeps, finishDeletion, markDeleted, type PipelineDeleted } from './deletion.ts'
 import { makeDrafts } from './draft.ts'
-import { type PublishDeps, publish } from './publish.ts'
+import { type PublishDeps, type PublishRequest, preparePublish, publish } from './publish.ts'
 import type { CreatePipeline, PipelineQuery, RollbackPipeline, UpdatePipeline } from './schema.ts'
 import {
   changePipeline,
@@ -106,6 +106,8 @@ export function makePipelineService(deps: PipelineDeps) {
       visible: Visible = EVERYTHING,
       by: Access = UNLIMITED,
     ) => publish(deps, ref, message, key, visible, by),
+    /** Validates a publish that commits together with other changes. */
+    preparePublish: (ref: PipelineRef, request: PublishRequest) => preparePublish(deps, ref, request),
     versions,
     version,
     uniqueKeyOf: (ref: PipelineRef) => uniqueKeyOf(deps, ref),

@@ -36,6 +36,9 @@ export interface Judgement {
   reads: string[]
 }
 
+/** The files of drafts that are published with the merge, by table. Their tests replace the published ones. */
+type Drafts = ReadonlyMap<string, readonly DraftFile[]>
+
 export type Gate = ReturnType<typeof makeGate>
 
 /** Evaluates tests with the visibility of `reader`. A test that names a table which the reader does not see fails. */
@@ -44,9 +47,10 @@ export function makeGate({ pipelines, runQualityTests, readMerged }: GateDeps) {
     table: TableName,
     view: MergedView,
     as: { reader: Reader | null; signal: AbortSignal },
+    drafts: Drafts,
   ): Promise<Judgement> {
     const { namespace, layer, name: pipelineName } = table
-    const files = (await pipelines.publishedTested(table)).filter(isJudged)
+    const files = (drafts.get(tableKey(table)) ?? (await pipelines.publishedTested(table))).filter(isJudged)
     if (!files.some(isTest)) return { results: [], reads: [] }
     const request = {
       namespace,
@@ -68,13 +72,14 @@ export function makeGate({ pipelines, runQualityTests, readMerged }: GateDeps) {
     tables: readonly TableName[],
     view: MergedView,
     { reader, signal }: { reader: Reader | null; signal: AbortSignal },
+    drafts: Drafts = new Map(),
   ): Promise<Judgement> {
     const as = { reader, signal: AbortSignal.any([signal, AbortSignal.timeout(GATE_MS)]) }
     const judged: Judgement[] = []
     for (let at = 0; at < tables.length; at += PIPELINES_AT_ONCE)
       judged.push(
         ...(await Promise.all(
-          tables.slice(at, at + PIPELINES_AT_ONCE).map((table) => judgeTable(table, view, as)),
+          tables.slice(at, at + PIPELINES_AT_ONCE).map((table) => judgeTable(table, view, as, drafts)),
         )),
       )
     return {

@@ -90,6 +90,7 @@ test('a branch shows its changed rows and merges', async ({ page, request, baseU
   const sql = `select n, label from "${pipeline.namespace}".gold."${name}"`
   const answer = await request.post('/api/v1/query', { data: { sql } })
   expect((await answer.json()).rows).toEqual([{ n: 2, label: 'new' }])
+  expect(await getJson(request, pipeline.url)).toMatchObject({ published_version: 2, draft_dirty: false })
   expect(faults).toEqual([])
 })
 
@@ -99,7 +100,9 @@ test('a merge that fails a test shows the test and its rows', async ({ page, req
   await addTest(request, pipeline, { name: 'not-negative', severity: 'error', sql })
   await restore(request, pipeline, SOURCE)
   await openConsole(page, baseURL, `/branches/${branch}`)
-  await merge(page)
+  await page.getByRole('button', { name: 'Merge', exact: true }).click()
+  await page.getByLabel('Publish these drafts').uncheck()
+  await page.getByRole('dialog').getByRole('button', { name: 'Merge' }).click()
   const results = page.getByRole('dialog').getByLabel('Results of the tests')
   await expect(results.getByRole('row', { name: /failed not-negative/ })).toContainText('-5')
   await expectAccessible(page, 'branch-failing-test')

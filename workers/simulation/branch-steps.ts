@@ -62,7 +62,7 @@ export const BRANCH_STEPS = {
     const name = stage.random.pick(mergeable.length > 0 && stage.random.chance(0.8) ? mergeable : NAMES)
     return {
       title: `a client merges branch ${name}`,
-      operation: () => replica.merges.merge(name, undefined, ANYBODY),
+      operation: () => replica.merges.merge(name, {}, ANYBODY),
     }
   },
 

@@ -258,7 +258,13 @@ export function makeReplica(options: ReplicaOptions) {
     pipelines,
     triggers,
     branches: makeBranchService({ sql }),
-    merges: makeMergeService({ sql, newId, gate: judgeMerge, resources: undefined }),
+    merges: makeMergeService({
+      sql,
+      newId,
+      gate: judgeMerge,
+      pipelines,
+      resources: undefined,
+    }),
     webhooks: makeWebhookService({ sql, newId, nudge: nothing }),
     schedules: makeScheduleService({ db, clock, newId }),
     files: makeFileService({

@@ -2,7 +2,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { useId, useState } from 'react'
 import { api, ok, segment } from '../../api/client.ts'
 import { queryClient } from '../../api/queries.ts'
-import { Button, TextField } from '../../design/controls.tsx'
+import { Button, Checkbox, TextField } from '../../design/controls.tsx'
 import { counted } from '../../design/format.ts'
 import { FormDialog } from '../../design/overlay.tsx'
 import { Pill, Status } from '../../design/status.tsx'
@@ -13,6 +13,7 @@ interface ShownBranch {
   name: string
   commits_behind: number
   tables_changed: number
+  drafts: readonly { pipeline: string }[]
 }
 
 const at = (name: string) => api.branches({ branch: segment(name) })
@@ -72,17 +73,21 @@ interface DialogProps {
   onClose: () => void
 }
 
-const merged = (name: string, message: string) =>
-  at(name).merge.post(message === '' ? {} : { message }, { headers: {} })
+const merged = (name: string, message: string, publishesDrafts: boolean) =>
+  at(name).merge.post(
+    { ...(message !== '' && { message }), publish_drafts: publishesDrafts },
+    { headers: {} },
+  )
 type MergeError = Awaited<ReturnType<typeof merged>>['error'] & {}
 type Refusal = Extract<MergeError, { status: 409 }>['value']
 
 /** A merge that the service refuses shows the tests and conflicts that stand against it. */
-function MergeDialog({ branch: { name, tables_changed: tables }, isOpen, onClose }: DialogProps) {
+function MergeDialog({ branch: { name, drafts, tables_changed: tables }, isOpen, onClose }: DialogProps) {
   const [message, setMessage] = useState('')
+  const [publishesDrafts, setPublishesDrafts] = useState(true)
   const [refusal, setRefusal] = useState<Refusal | null>(null)
   const submit = async () => {
-    const answer = await merged(name, message)
+    const answer = await merged(name, message, publishesDrafts)
     setRefusal(answer.error?.status === 409 ? answer.error.value : null)
     const { status, commit } = await ok(Promise.resolve(answer))
     say(status === 'merged' ? `Merged as commit ${commit} of main` : 'The branch has no change')
@@ -105,6 +110,26 @@ function MergeDialog({ branch: { name, tables_changed: tables }, isOpen, onClose
         value={message}
         onChange={(event) => setMessage(event.target.value)}
       />
+      {drafts.length > 0 && (
+        <>
+          <p>
+            Drafts that are not published made {counted(drafts.length, 'table')}. Without them, the next run
+            into main executes other code.
+          </p>
+          <ul className="conflicts">
+            {drafts.map(({ pipeline }) => (
+              <li key={pipeline} className="mono">
+                {pipeline}
+              </li>
+            ))}
+          </ul>
+          <Checkbox
+            label="Publish these drafts with the merge, as their runs executed them"
+            checked={publishesDrafts}
+            onChange={(event) => setPublishesDrafts(event.target.checked)}
+          />
+        </>
+      )}
       {refusal && <Refused refusal={refusal} />}
     </FormDialog>
   )
