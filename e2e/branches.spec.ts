@@ -199,7 +199,10 @@ test('a merge moves all tables of a branch to main in one commit', {
   const merged = await merge({ message: 'tenfold' })
   const body = await merged.json()
   const tables = [left, right].map(({ name }) => `${namespace}.bronze.${name}`).sort()
-  expect([merged.status(), body]).toMatchObject([200, { status: 'merged', commit: expect.any(Number), tables }])
+  expect([merged.status(), body]).toMatchObject([
+    200,
+    { status: 'merged', commit: expect.any(Number), tables },
+  ])
   expect([await onMain(left), await onMain(right)]).toEqual([10, 20])
   const { commits } = await getJson(request, `${path}/main/commits?limit=200`)
   expect(commits.find((commit: { number: number }) => commit.number === body.commit)).toMatchObject({

@@ -169,7 +169,7 @@ export async function preparePublish(
     if (pipeline === null || pipeline.id !== draft.id) throw noPipeline(ref)
     if (executed !== undefined && pipeline.publishedVersion !== draft.publishedVersion)
       throw failedPrecondition(
-        `version ${pipeline.publishedVersion} of pipeline ${tableKey(ref)} was published meanwhile: run the draft on the branch again`,
+        `version ${pipeline.publishedVersion} of pipeline ${tableKey(pipeline)} was published meanwhile: run the draft on the branch again`,
       )
     const decision = { authors: pipeline.draftAuthors, by: by.person }
     // Another version may have been published since the files were listed.
