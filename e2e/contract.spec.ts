@@ -244,6 +244,8 @@ test('landing zones answer as specified', async ({ request }) => {
   expect(await ok(request, `GET ${ZONE}/files`, 200, { at: here, list: 'files' })).toEqual(stored)
   expect(await ok(request, `GET ${ZONE}/files/{id}`, 200, { at: one })).toEqual(stored)
   await ok(request, `GET ${ZONE}/files/{id}/content`, 200, { at: one })
+  await ok(request, `POST ${ZONE}/files/{id}/quarantine`, 200, { at: one })
+  await ok(request, `DELETE ${ZONE}/files/{id}/quarantine`, 204, { at: one })
   await ok(request, `GET ${ZONE}/schema`, 200, {
     at: here,
     has: 'columns rows source files total_files function detected_schema expected differences',
