@@ -50,15 +50,7 @@ export interface ViewName extends SchemaPath {
   name: string
 }
 
-/** A table that an engine may hold in memory: the number of its columns, and the names of those with texts. */
-export interface Small {
-  columns: number
-  texts: readonly string[]
-}
-
 export interface TableView extends ViewName, Source {
-  /** Absent: the engine reads the files for each query. */
-  small?: Small
   /** The key of the stored view that the expression contains. It may read every table, and the views before it. */
   storedView?: string
 }

@@ -20,11 +20,6 @@ export const limits = {
   queriesPerEngine: 20_000,
   /** Text of the tables that an engine has defined. Beyond this size a new engine replaces it. */
   tableCharactersPerEngine: 32 * MIB,
-  /** A table up to this size may be kept in the memory of an engine, and all of its kept tables. */
-  keptRows: 2_048,
-  keptFileBytes: MIB / 4,
-  keptTableBytes: 2 * MIB,
-  keptBytes: 16 * MIB,
   /** An engine ends after this idle time, unless it is the only warm one. */
   engineIdleMs: 60_000,
   /** Commits of main whose tables are cached. Queries use the newest commit; a slow query may use a slightly older one. */

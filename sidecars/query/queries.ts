@@ -92,9 +92,9 @@ export function makeQueries({ tablesAt, openTable, readViewSql, engines }: Query
       const { table } = readable
       const state = each.value?.state ?? readable.state
       if (engine.has(viewOf(table), state)) return []
-      if (!each.value) return [{ ...storedView(readable), state }]
-      const { small } = each.value
-      return [{ ...viewOf(table), ...each.value.source(), ...(small && { small }), state }]
+      return [
+        { ...(each.value ? { ...viewOf(table), ...each.value.source() } : storedView(readable)), state },
+      ]
     })
     const total = states.reduce((sum, state) => sum + (state?.files ?? 0), 0)
     return { define, files: { total, read: relations.reduce((sum, { files }) => sum + files, 0) } }

@@ -16,7 +16,6 @@ import type {
   TableView,
   ViewName,
 } from './engine-messages.ts'
-import { KeptTables } from './kept-tables.ts'
 import { ScanPlanner } from './scan-planner.ts'
 
 // A locked DuckDB instance that answers one query after another. It receives only read-only statements, so `clear` removes
@@ -38,7 +37,6 @@ export class QueryEngine {
   readonly #engine: Engine
   readonly #tree: SyntaxTree
   readonly #planner: ScanPlanner
-  readonly #kept: KeptTables
   readonly #schemas = new Map<string, SchemaPath>()
   readonly #catalogs = new Set<string>()
   #inUse = NOWHERE
@@ -47,7 +45,6 @@ export class QueryEngine {
     this.#engine = engine
     this.#tree = tree
     this.#planner = planner
-    this.#kept = new KeptTables(engine)
   }
 
   static async open(request: Extract<EngineRequest, { kind: 'open' }>): Promise<QueryEngine> {
@@ -69,24 +66,15 @@ export class QueryEngine {
     for (const view of define)
       if (view.storedView === undefined) tables.push({ ...view, from: await sourceIn(this.#engine, view) })
     const statements = [
-      ...drop.flatMap((view) => [...this.#kept.removal(nameOf(view)), `DROP VIEW IF EXISTS ${nameOf(view)}`]),
+      ...drop.map((view) => `DROP VIEW IF EXISTS ${nameOf(view)}`),
       ...this.#detachUnused(places),
-      ...define.flatMap((view) => [...this.#schemaStatements(view), ...this.#kept.removal(nameOf(view))]),
+      ...define.flatMap((view) => this.#schemaStatements(view)),
       ...tables.map(definitionOf),
       ...this.#use(catalog ?? NOWHERE),
     ]
     await this.#prepare(statements)
-    await this.#keep(tables)
     await this.#defineViews(define.filter(({ storedView }) => storedView !== undefined))
     return this.#answer(statement, size)
-  }
-
-  async #keep(tables: readonly TableView[]): Promise<void> {
-    try {
-      for (const view of tables) await this.#kept.keep(nameOf(view), view)
-    } catch (error) {
-      throw new Unprepared(error instanceof Error ? error.message : String(error), { cause: error })
-    }
   }
 
   async #prepare(statements: readonly string[]): Promise<void> {
@@ -166,12 +154,10 @@ export class QueryEngine {
     const statements = unusedCatalogs.includes(this.#inUse) ? this.#use(NOWHERE) : []
     for (const catalog of unusedCatalogs) {
       statements.push(`DETACH ${quoteIdentifier(catalog)}`)
-      this.#kept.forgetIn(catalog)
       this.#catalogs.delete(catalog)
     }
-    for (const [path, { catalog, schema }] of this.#schemas) {
+    for (const [path, { catalog }] of this.#schemas) {
       if (schemas.has(path)) continue
-      this.#kept.forgetIn(catalog, schema)
       if (this.#catalogs.has(catalog)) statements.push(`DROP SCHEMA ${path} CASCADE`)
       this.#schemas.delete(path)
     }

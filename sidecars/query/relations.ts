@@ -20,8 +20,6 @@ import type { Lease, ObjectCache } from '../objects/object-cache.ts'
 import { type FileAccess, openStored } from '../objects/stored-files.ts'
 import { authorityOf } from '../rpc/api-addresses.ts'
 import type { CommitTable } from './commits.ts'
-import type { Small } from './engine-messages.ts'
-import { smallOf } from './kept-tables.ts'
 import { limits } from './limits.ts'
 
 // Tables as SQL expressions. A state of a table never changes, so its metadata is cached forever.
@@ -32,8 +30,6 @@ export interface Relation {
   files: number
   /** Table expressions over local files. */
   source(): Source
-  /** Absent: too large for the memory of an engine. */
-  small?: Small
   /** Releases the files, which stay in place until this call. */
   release(): void
 }
@@ -96,12 +92,10 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenTable {
         signal.throwIfAborted()
         const selected = filter === null ? null : (bounds?.select(filter) ?? null)
         const wanted = selected === null ? all : selected.flatMap((file) => all[file] ?? [])
-        const small = selected === null ? smallOf(schema, all) : undefined
         const opened = await readingTable(table, () => openAll(wanted, { files, cache, authority }))
         return {
           state: selected === null ? key : `${key} ${digestOf(selected)}`,
           files: wanted.length,
-          ...(small && { small }),
           source() {
             const paths = new Map(Array.from(opened, ([id, { path }]) => [id, path]))
             const local = localFiles(wanted, paths)
