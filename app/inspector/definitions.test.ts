@@ -39,7 +39,7 @@ const FIELDS: Record<MachineName, Record<string, unknown[]>> = {
     hasBegun: [true],
     hasCompany: [true],
   },
-  draft: { revision: [1, 2] },
+  draft: { revision: [1, 2], isDraft: [true, false] },
   trigger: { at: [5_000, 20_000], cooldownSeconds: [0, 10] },
 }
 

@@ -73,7 +73,7 @@ async function oldService() {
     where name = ${refused.branch}`
   const { id } = await addPipeline(sql, 'old', { landingZones: [], nudge: () => {} })
   const pipeline = { namespace: 'default', layer: 'gold', name: 'old' }
-  const runs = await addRuns(sql, { pipelineId: id, pipeline, count: 7, status: 'failed', daysAgo: 80 })
+  const runs = await addRuns(sql, { pipelineId: id, pipeline, count: 7, status: 'cancelled', daysAgo: 80 })
   const deleted = await addPipeline(sql, 'deleted', { landingZones: [], nudge: () => {} })
   await sql`update pipeline set deleted_at = clock_timestamp() - interval '31 days' where id = ${deleted.id}`
   await age(20)

@@ -112,12 +112,12 @@ const ticked = () => until(status, ({ last_run_at }) => last_run_at !== null)
 
 test('performs and records a tick at the start, then waits until due', async () => {
   const add = await somePipeline('p')
-  const old = await add(3, 'failed', 100)
+  const old = await add(3, 'cancelled', 100)
   const host = start()
   await ticked()
   expect(await status()).toMatchObject({ runs_pruned: '3', logs_pruned: '9' })
   expect(await runsLeft(sql, old)).toEqual([])
-  await add(2, 'failed', 100)
+  await add(2, 'cancelled', 100)
   await host.run()
   expect(await status()).toMatchObject({ runs_pruned: '2' })
   expect(messages.filter(({ type }) => type === 'reaped')).toHaveLength(2)
@@ -131,7 +131,7 @@ test('a requested tick fails at once if the database is unreachable', async () =
 test('a start performs exactly one tick even if none is due', async () => {
   await sql`update reaper_status set last_run_at = clock_timestamp() - interval '1 minute'`
   const add = await somePipeline('p')
-  await add(1, 'failed', 100)
+  await add(1, 'cancelled', 100)
   let looks = 0
   const counted = new Proxy(sql, {
     apply(target, self, args) {
@@ -151,10 +151,10 @@ test('a start performs exactly one tick even if none is due', async () => {
 test("performs a tick when one is due by the database's time", async () => {
   await sql`update reaper_status set last_run_at = clock_timestamp() - interval '59 minutes'`
   const add = await somePipeline('p')
-  const [old = ''] = await add(1, 'failed', 100)
+  const [old = ''] = await add(1, 'cancelled', 100)
   const host = start()
   await host.run()
-  await add(1, 'failed', 100)
+  await add(1, 'cancelled', 100)
   await sql`update reaper_status set last_run_at = clock_timestamp() - interval '61 minutes'`
   start()
   await until(
@@ -166,7 +166,7 @@ test("performs a tick when one is due by the database's time", async () => {
 
 test('a failing duty is named and does not stop the others', async () => {
   const add = await somePipeline('p')
-  await add(1, 'failed', 100)
+  await add(1, 'cancelled', 100)
   await sql`insert into idempotency_key (caller, operation, key, request_hash, status, body, created_at)
     values ('', '', '', '', 202, '{}', clock_timestamp() - interval '25 hours')`
   await sql`alter table audit_entry rename to audit_entry_away`
