@@ -43,93 +43,90 @@ async function maintenanceOf(
   }
 }
 
-serveThread(
-  'reaper',
-  ToReaper,
-  async ({ databaseUrl, processId, isRequested, task, branchMaxIdleDays }, { post, log }) => {
-    // Ticks go on during maintenance, and a process leads a role with one thread.
-    const role = task.kind === 'maintenance' ? 'maintenance' : 'reaper'
-    const { sql, close } = openDatabase(databaseUrl, {
-      connections: 1,
-      rawConnections: 2,
-      application: 'sluice reaper',
-      settings: {
-        lock_timeout: 5_000,
-        statement_timeout: 60_000,
-        idle_in_transaction_session_timeout: 10_000,
-      },
-    })
-    const { objects, answered } = makeObjectCalls((id, call) => post({ type: 'objectCall', id, call }))
-    const notices = makeNotices(sql, (error) =>
-      log.warn('announcement of changed runs not sent: log streams and triggers react at their next sweep', {
-        error,
-      }),
-    )
-    const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
-    let changed = () => {}
-    const leadership = startLeadership({
-      databaseUrl,
-      role,
-      holder: processId,
+serveThread('reaper', ToReaper, async (start, { post, log }) => {
+  const { databaseUrl, processId, isRequested, task, branchMaxIdleDays } = start
+  // Ticks go on during maintenance, and a process leads a role with one thread.
+  const role = task.kind === 'maintenance' ? 'maintenance' : 'reaper'
+  const { sql, close } = openDatabase(databaseUrl, {
+    connections: 1,
+    rawConnections: 2,
+    application: 'sluice reaper',
+    settings: {
+      lock_timeout: 5_000,
+      statement_timeout: 60_000,
+      idle_in_transaction_session_timeout: 10_000,
+    },
+  })
+  const { objects, answered } = makeObjectCalls((id, call) => post({ type: 'objectCall', id, call }))
+  const notices = makeNotices(sql, (error) =>
+    log.warn('announcement of changed runs not sent: log streams and triggers react at their next sweep', {
+      error,
+    }),
+  )
+  const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+  let changed = () => {}
+  const leadership = startLeadership({
+    databaseUrl,
+    role,
+    holder: processId,
+    log,
+    onChange(isLeading) {
+      if (role === 'reaper') post({ type: 'led', isLeading })
+      changed()
+    },
+  })
+  let isStopping = false
+  const checkRunning = () => {
+    if (isStopping) throw new TickEnded('reaper tick stopped early: the next tick continues')
+  }
+
+  async function tickOnce(): Promise<FromWorker> {
+    while (!leadership.isLeading()) {
+      checkRunning()
+      const change = Promise.withResolvers<void>()
+      changed = change.resolve
+      // Also queried for a requested tick: without a database no replica leads, and the failed query reaches the caller.
+      const { isDue } = await lookAtTime(sql)
+      if (!isRequested && !isDue) return { type: 'reaped', failures: [] }
+      await Promise.race([pause(LOOK_MS), change.promise])
+    }
+    const options: TickOptions = {
+      sql,
+      write: leadership.write,
+      objects,
+      newId,
       log,
-      onChange(isLeading) {
-        if (role === 'reaper') post({ type: 'led', isLeading })
-        changed()
-      },
-    })
-    let isStopping = false
-    const checkRunning = () => {
-      if (isStopping) throw new TickEnded('reaper tick stopped early: the next tick continues')
-    }
-
-    async function tickOnce(): Promise<FromWorker> {
-      while (!leadership.isLeading()) {
-        checkRunning()
-        const change = Promise.withResolvers<void>()
-        changed = change.resolve
-        // Also queried for a requested tick: without a database no replica leads, and the failed query reaches the caller.
-        const { isDue } = await lookAtTime(sql)
-        if (!isRequested && !isDue) return { type: 'reaped', failures: [] }
-        await Promise.race([pause(LOOK_MS), change.promise])
-      }
-      const options: TickOptions = {
-        sql,
-        write: leadership.write,
-        objects,
-        newId,
-        log,
-        branchMaxIdleDays,
-        isRequested,
-        pause,
-        checkRunning,
-        onCompleted(runs: RunCompleted[]) {
-          if (runs.length === 0) return
-          notices.completed(runs)
-          notices.changed(runs.map((run) => run.run_id))
-          post({ type: 'runsEnded', status: 'failed', count: runs.length })
-        },
-      }
-      if (task.kind === 'dryRun') return { type: 'dryRunDone', result: await dryRun(options) }
-      if (task.kind === 'maintenance') {
-        await maintain(options, await maintenanceOf(task.means, { sql, log, post }))
-        return { type: 'maintenanceDone' }
-      }
-      const result = await tick(options)
-      return { type: 'reaped', failures: result?.failures ?? [] }
-    }
-
-    const done = tickOnce().then(post, (error) => {
-      log[error instanceof TickEnded ? 'warn' : 'error']('reaper tick not completed', { error })
-    })
-    return {
-      received: ({ id, answer }) => answered(id, answer),
-      done,
-      async stop() {
-        isStopping = true
-        await done
-        await leadership.stop()
-        await close()
+      branchMaxIdleDays,
+      isRequested,
+      pause,
+      checkRunning,
+      onCompleted(runs: RunCompleted[]) {
+        if (runs.length === 0) return
+        notices.completed(runs)
+        notices.changed(runs.map((run) => run.run_id))
+        post({ type: 'runsEnded', status: 'failed', count: runs.length })
       },
     }
-  },
-)
+    if (task.kind === 'dryRun') return { type: 'dryRunDone', result: await dryRun(options) }
+    if (task.kind === 'maintenance') {
+      await maintain(options, await maintenanceOf(task.means, { sql, log, post }))
+      return { type: 'maintenanceDone' }
+    }
+    const result = await tick(options)
+    return { type: 'reaped', failures: result?.failures ?? [] }
+  }
+
+  const done = tickOnce().then(post, (error) => {
+    log[error instanceof TickEnded ? 'warn' : 'error']('reaper tick not completed', { error })
+  })
+  return {
+    received: ({ id, answer }) => answered(id, answer),
+    done,
+    async stop() {
+      isStopping = true
+      await done
+      await leadership.stop()
+      await close()
+    },
+  }
+})

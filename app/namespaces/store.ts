@@ -9,7 +9,7 @@ import {
   namespaces,
   pipelines,
 } from '../../drizzle/schema/index.ts'
-import { userLock } from '../../drizzle/user-lock.ts'
+import { countOwned } from '../../drizzle/user-lock.ts'
 import { isVisibleName } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
@@ -61,15 +61,7 @@ export async function findNamespace(db: Queryable, name: string): Promise<Namesp
   return row ? namespaceOf(row) : null
 }
 
-/** The number of namespaces, and of those that `user` owns. Concurrent creations of the user wait for the end of this transaction. */
-export async function countNamespaces(tx: Tx, user: string | null): Promise<{ total: number; own: number }> {
-  if (user !== null) await tx.execute(userLock(user))
-  const [total, own] = await Promise.all([
-    tx.$count(namespaces),
-    user === null ? 0 : tx.$count(namespaces, eq(namespaces.owner, user)),
-  ])
-  return { total, own }
-}
+export const countNamespaces = (tx: Tx, user: string | null) => countOwned(tx, namespaces, user)
 
 /** Returns null when the name is taken. */
 export async function insertNamespace(

@@ -10,8 +10,6 @@ const STATEMENT_SECONDS = 4
 /** Far longer than that limit, and far shorter than TCP needs to detect a dead connection. */
 const TOLD_MS = 40_000
 
-test.setTimeout(240_000)
-
 let tree: Tree
 test.beforeAll(async () => {
   tree = await startTree({ DATABASE_TIMEOUT: String(STATEMENT_SECONDS) })

@@ -1,7 +1,7 @@
 import { and, asc, count, eq, sql } from 'drizzle-orm'
 import type { Queryable, Sql, SqlTx, Tx } from '../../../drizzle/client.ts'
 import { landingFiles, landingZones } from '../../../drizzle/schema/index.ts'
-import { userLock } from '../../../drizzle/user-lock.ts'
+import { countOwned } from '../../../drizzle/user-lock.ts'
 import { isVisibleId } from '../../../drizzle/visibility.ts'
 import type { Visible } from '../../core/access.ts'
 import type { Page } from '../../core/pagination.ts'
@@ -70,15 +70,7 @@ function withFiles(db: Queryable, page: ReturnType<typeof oneZone>) {
 type JoinedRow = Awaited<ReturnType<typeof withFiles>>[number]
 const flat = ({ page, active }: JoinedRow): ZoneWithFiles => ({ ...page, ...active })
 
-/** The number of zones, and of those that `user` owns. Concurrent creations of the user wait for the end of this transaction. */
-export async function countZones(tx: Tx, user: string | null): Promise<{ total: number; own: number }> {
-  if (user !== null) await tx.execute(userLock(user))
-  const [total, own] = await Promise.all([
-    tx.$count(landingZones),
-    user === null ? 0 : tx.$count(landingZones, eq(landingZones.owner, user)),
-  ])
-  return { total, own }
-}
+export const countZones = (tx: Tx, user: string | null) => countOwned(tx, landingZones, user)
 
 /** Null: the name is taken. */
 export async function insertZone(

@@ -119,8 +119,8 @@ interface Doomed extends RowOf<typeof DOOMED> {
 }
 
 /**
- * The oldest runs of each range, all in order of id. The same statement reads the runs to keep. A run of
- * the range may have ended since the range was computed.
+ * The oldest runs of each range, all in order of id. The same statement reads the runs to keep, because a run of the
+ * range may have ended since the range was computed.
  */
 const doomedRuns = ({ sql, now }: Reaping, ranges: readonly Range[], perRange: number) =>
   select(sql, {

@@ -81,14 +81,20 @@ async function rowsOf(url: string, sql: string): Promise<Record<string, unknown>
 export async function differenceOf(url: string, a: string, b: string, without: readonly string[] = []) {
   const exclude = without.length === 0 ? '' : ` exclude (${without.join(', ')})`
   const [left, right] = [a, b].map((name) => `select *${exclude} from gold.${name}`)
+  // Hashes of rows cost a tenth of a comparison of rows. The union gives both sides the same types.
+  const [sums] = await rowsOf(
+    url,
+    `select count(*) as n, coalesce(sum(sign * hash(*columns(* exclude (sign)))::hugeint), 0)::varchar as difference
+     from (select 1 as sign, * from (${left}) union all select -1, * from (${right}))`,
+  )
+  if (sums?.n === 0) return `gold.${a} and gold.${b} have no rows`
+  if (sums?.difference === '0') return undefined
   const rows = await rowsOf(
     url,
     `select 'only ${a}' as side, * from (${left} except all ${right})
      union all select 'only ${b}', * from (${right} except all ${left}) limit 6`,
   )
-  const [{ n } = { n: 0 }] = await rowsOf(url, `select count(*) as n from gold.${a}`)
-  if (rows.length > 0) return JSON.stringify(rows)
-  return n === 0 ? `gold.${a} has no rows` : undefined
+  return JSON.stringify(rows)
 }
 
 interface StrategyCase {
