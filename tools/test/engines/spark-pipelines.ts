@@ -81,7 +81,7 @@ async function rowsOf(url: string, sql: string): Promise<Record<string, unknown>
 export async function differenceOf(url: string, a: string, b: string, without: readonly string[] = []) {
   const exclude = without.length === 0 ? '' : ` exclude (${without.join(', ')})`
   const [left, right] = [a, b].map((name) => `select *${exclude} from gold.${name}`)
-  // Hashes of rows cost a tenth of a comparison of rows. The union gives both sides the same types.
+  // Sums of hashes cost far less than a comparison of rows. The union gives both sides the same types.
   const [sums] = await rowsOf(
     url,
     `select count(*) as n, coalesce(sum(sign * hash(*columns(* exclude (sign)))::hugeint), 0)::varchar as difference
