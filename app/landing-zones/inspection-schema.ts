@@ -17,7 +17,7 @@ const Read = t.Object(
     filename: nullable(LandingFile.properties.filename, { description: 'Null if the file was deleted' }),
     size_bytes: nullable(t.Integer(), { description: 'Null if the file was deleted' }),
     file_status: literals(['active', 'quarantined', 'archived', 'deleted'], {
-      title: 'LandingFileStatus',
+      title: 'ReadFileStatus',
       description: 'State of the file now: later runs read only active files',
     }),
     archived_by_run: nullable(Uuid, {

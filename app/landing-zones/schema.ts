@@ -88,7 +88,10 @@ export const LandingFile = t.Object(
     size_bytes: t.Integer(),
     content_type: t.String({ examples: ['text/csv'] }),
     uploaded_at: Instant,
-    status: literals(['active', 'quarantined', 'archived'], { description: 'Runs read active files only.' }),
+    status: literals(['active', 'quarantined', 'archived'], {
+      title: 'LandingFileStatus',
+      description: 'Runs read active files only.',
+    }),
   },
   { title: 'LandingFile' },
 )

@@ -35,6 +35,18 @@ test('the document is valid OpenAPI 3.1', async () => {
   expect([valid, validator.version]).toEqual([true, '3.1'])
 })
 
+test('no schema within another one has the generated name of a component', () => {
+  // Generators name such a schema after its component and field. Two schemas of one name leave the client without both.
+  const components = document.components.schemas as Record<string, { properties?: Record<string, Json> }>
+  const generated = Object.entries(components).flatMap(([title, { properties }]) =>
+    Object.entries(properties ?? {})
+      .filter(([, schema]) => 'enum' in schema || schema.type === 'object')
+      .map(([field]) => `${title}_${field}`.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase())),
+  )
+  expect(generated.length).toBeGreaterThan(0)
+  expect(generated.filter((name) => name in components)).toEqual([])
+})
+
 describe('every operation', () => {
   test('every operation has a summary, one tag and a unique id', () => {
     expect(operations.length).toBeGreaterThan(70)
