@@ -43,10 +43,15 @@ const parsed = ({ text }: Source) =>
 const isNode = (value: unknown): value is AnyNode =>
   typeof value === 'object' && value !== null && typeof (value as AnyNode).type === 'string'
 
-function* nodesIn(node: AnyNode): Generator<AnyNode> {
-  yield node
-  for (const value of Object.values(node))
-    for (const child of Array.isArray(value) ? value : [value]) if (isNode(child)) yield* nodesIn(child)
+/** The node and all nodes below it, parents first. */
+function nodesIn(node: AnyNode, found: AnyNode[] = []): AnyNode[] {
+  found.push(node)
+  for (const key in node) {
+    const value = node[key]
+    if (isNode(value)) nodesIn(value, found)
+    else if (Array.isArray(value)) for (const child of value) if (isNode(child)) nodesIn(child, found)
+  }
+  return found
 }
 
 const nameOf = (node: unknown): string => {
@@ -207,17 +212,18 @@ export function explainedIn(document: string): Map<string, Explained> {
   return new Map(rows)
 }
 
-/** Whether a file contains the fixed parts of a text. For texts that the source assembles outside of an error or a log line. */
+/** Whether a plain source contains the fixed parts of a text. For texts that the source assembles outside of an error or a log line. */
 const containsText = (source: Source, text: string) =>
-  text.split(/<[^<>]*>/).every((part) => part.trim() === '' || plain(source.text).includes(part.trim()))
+  text.split(/<[^<>]*>/).every((part) => source.text.includes(part.trim()))
 
 /** The document: one table, sorted by text. */
 export function documentOf(sources: readonly Source[], before: ReadonlyMap<string, Explained>): string {
   const messages = messagesOf(sources.filter(({ path }) => path.endsWith('.ts')))
   const extracted = new Set(messages.map(({ text }) => text))
+  const plainSources = sources.map(({ path, text }) => ({ path, text: plain(text) }))
   for (const text of before.keys()) {
     if (extracted.has(text)) continue
-    const source = sources.find((candidate) => containsText(candidate, text))
+    const source = plainSources.find((candidate) => containsText(candidate, text))
     if (source !== undefined) messages.push({ text, path: source.path, kind: 'reason' })
   }
   const rows = [...Map.groupBy(messages, ({ text }) => text)]
