@@ -46,8 +46,11 @@ export async function ended(request: APIRequestContext, id: string): Promise<End
 }
 
 /** Requests a run and waits for its end. */
-export const runToEnd = async (request: APIRequestContext, pipeline: Named) =>
-  ended(request, await requestRun(request, pipeline))
+export const runToEnd = async (
+  request: APIRequestContext,
+  pipeline: Named,
+  more: Parameters<typeof requestRun>[2] = {},
+) => ended(request, await requestRun(request, pipeline, more))
 
 /** The runs of the pipeline, oldest first. */
 export async function runsOf(request: APIRequestContext, { namespace, layer, name }: Named) {

@@ -1,7 +1,16 @@
 // Values of feeds as their authors see them: a value is stored exactly, or the run fails and names the value.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { newNamespace, newZone, pipelineWith, publish, rowsOf, writeFile } from './resources.ts'
-import { runToEnd } from './runs.ts'
+import {
+  fresh,
+  newNamespace,
+  newZone,
+  pipelineWith,
+  publish,
+  pythonOf,
+  rowsOf,
+  writeFile,
+} from './resources.ts'
+import { logOf, runToEnd } from './runs.ts'
 
 /** A published pipeline that reads each file of its zone once, with the reader's own types. */
 async function newFeed(request: APIRequestContext, reader: string, config: string) {
@@ -12,6 +21,7 @@ async function newFeed(request: APIRequestContext, reader: string, config: strin
   await writeFile(request, `${pipeline.prefix}config.yaml`, `archive_landing_zones: true\n${config}`)
   await publish(request, pipeline)
   return {
+    pipeline,
     async deliver(file: string, content: string) {
       await zone.upload(file, content)
       return runToEnd(request, pipeline)
@@ -121,4 +131,49 @@ test('scd2 ignores a version that arrives after a newer one', async ({ request }
   expect(await feed.deliver('a.csv', 'id,seq,v\n1,2,new\n')).toMatchObject({ error: null, rows_written: 1 })
   expect(await feed.deliver('b.csv', 'id,seq,v\n1,1,old\n')).toMatchObject({ error: null, rows_written: 0 })
   expect(await feed.rows('v, valid_to')).toEqual([{ v: 'new', valid_to: null }])
+})
+
+test('on_schema_change decides about other columns than those of the table', async ({ request }) => {
+  const feed = await newFeed(request, 'read_csv_auto', 'merge_strategy: append_only\non_schema_change: fail')
+  expect(await feed.deliver('a.csv', 'id,qty,day\n1,2,2026-01-01\n')).toMatchObject({ error: null })
+  const failed = await feed.deliver('b.csv', 'id,day,note\nx,2026-01-02,late\n')
+  expect(failed.error).toContain(
+    'added "note" VARCHAR; removed "qty" BIGINT; changed "id" from BIGINT to VARCHAR',
+  )
+  const { url, prefix } = feed.pipeline
+  const preview = async () => (await (await request.post(`${url}/preview`, { data: {} })).json()).warnings
+  expect(await preview()).toContainEqual(expect.stringContaining('a run would fail: on_schema_change: fail'))
+  const branch = fresh('branch')
+  expect((await request.post('/api/v1/branches', { data: { name: branch } })).status()).toBe(201)
+  expect((await runToEnd(request, feed.pipeline, { branch })).error).toContain('added "note" VARCHAR')
+
+  await writeFile(request, `${prefix}config.yaml`, 'on_schema_change: append')
+  const refused = await request.post(`${url}/publish`)
+  expect([refused.status(), await refused.text()]).toEqual([
+    422,
+    expect.stringContaining('on_schema_change: must be one of add, fail, ignore'),
+  ])
+  await writeFile(request, `${prefix}config.yaml`, 'merge_strategy: append_only\non_schema_change: ignore')
+  const warning = expect.stringContaining('not stored: \\"note\\"; NULL in new rows: \\"qty\\"')
+  expect(JSON.stringify(await preview())).toEqual(warning)
+  await publish(request, feed.pipeline)
+  const misfit = await runToEnd(request, feed.pipeline)
+  expect(misfit.error).toContain('"id" is BIGINT in the table and VARCHAR in the new rows, where the value x')
+  expect(JSON.stringify(await logOf(request, misfit.id))).toContain('\\"id\\" (VARCHAR as BIGINT)')
+  expect(await feed.rows('*')).toEqual([{ id: 1, qty: 2, day: '2026-01-01' }])
+})
+
+test('on_schema_change holds for pipelines in Python', async ({ request }) => {
+  // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
+  test.skip((await pythonOf(request)) === null, 'pipelines in Python cannot run on this machine')
+  const pipeline = await pipelineWith(request, 'result = [{"id": 1, "qty": 2}]', { type: 'python' })
+  const source = `${pipeline.prefix}pipeline.py`
+  await writeFile(request, `${pipeline.prefix}config.yaml`, 'on_schema_change: fail')
+  await publish(request, pipeline)
+  expect(await runToEnd(request, pipeline)).toMatchObject({ error: null })
+  await writeFile(request, source, 'result = [{"id": "a", "more": True}]')
+  await publish(request, pipeline)
+  expect((await runToEnd(request, pipeline)).error).toContain(
+    'added "more" BOOLEAN; removed "qty" BIGINT; changed "id" from BIGINT to VARCHAR',
+  )
 })

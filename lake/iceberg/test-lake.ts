@@ -83,6 +83,7 @@ const RULES: WriteRules = {
   partitionColumn: '',
   partitionBy: [],
   targetFileSize: null,
+  onSchemaChange: 'add',
   scdValidFrom: 'valid_from',
   scdValidTo: 'valid_to',
 }

@@ -19,6 +19,7 @@ describe('reading a configuration', () => {
         partitionColumn: '',
         partitionBy: [],
         targetFileSize: null,
+        onSchemaChange: 'add',
         archiveLandingZones: false,
         scdValidFrom: 'valid_from',
         scdValidTo: 'valid_to',
@@ -53,6 +54,7 @@ partition_by:
   - {column: ts, transform: month}
   - column: region
 target_file_size: 32 MB
+on_schema_change: ignore
 archive_landing_zones: true
 scd_valid_from: from
 scd_valid_to: to
@@ -81,6 +83,7 @@ tags: [nightly, Finance]
         { column: 'region', transform: 'identity' },
       ],
       targetFileSize: 33_554_432,
+      onSchemaChange: 'ignore',
       archiveLandingZones: true,
       scdValidFrom: 'from',
       scdValidTo: 'to',
@@ -194,6 +197,8 @@ describe('problems of a configuration', () => {
       'partition_by: the transform must be one of identity, year, month, day, hour, not {"column":"a","transform":"week"}',
     ],
     ['partition_by: "[*x]"', 'partition_by: must be a list of {column, transform}'],
+    ['on_schema_change: append', 'on_schema_change: must be one of add, fail, ignore, not "append"'],
+    ['on_schema_change: true', 'on_schema_change: must be one of add, fail, ignore, not true'],
     ['target_file_size: 128', 'target_file_size: must be a size from 1MB to 512MB, not 128'],
     ['target_file_size: 0MB', 'target_file_size: must be a size from 1MB to 512MB, not "0MB"'],
     ['target_file_size: 513MB', 'target_file_size: must be a size from 1MB to 512MB, not "513MB"'],
@@ -220,7 +225,7 @@ describe('problems of a configuration', () => {
       'partition_by: [{column: a}]',
       'unique_key: a',
     ]
-    keys.push('archive_landing_zones: true', 'target_file_size: 64MB')
+    keys.push('archive_landing_zones: true', 'target_file_size: 64MB', 'on_schema_change: fail')
     for (const line of [...keys, 'merge_strategy: append_only'])
       expect(errorsOf(`materialized: view\n${line}`)).toEqual([
         `config.yaml line 2: ${line.split(':')[0]} cannot be used with materialized: view, because a view stores no rows`,

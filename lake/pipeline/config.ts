@@ -19,6 +19,9 @@ export type MergeStrategy = (typeof MERGE_STRATEGIES)[number]
 /** How a result is stored: its rows in a table, or its SQL in a view. */
 export const MATERIALIZATIONS = ['table', 'view'] as const
 
+/** The rule for a result with other columns than its table. */
+export const SCHEMA_CHANGES = ['add', 'fail', 'ignore'] as const
+
 /** Whether a run on main merges as soon as its tests pass, or waits for a reviewer. */
 export const MERGES = ['auto', 'review'] as const
 /** `four-eyes` (Pro): the requester of a run may not approve it. */
@@ -56,6 +59,7 @@ export interface PipelineConfig {
   partitionBy: readonly PartitionBy[]
   /** Bytes; null: the table's own property, or the default. */
   targetFileSize: number | null
+  onSchemaChange: (typeof SCHEMA_CHANGES)[number]
   archiveLandingZones: boolean
   scdValidFrom: string
   scdValidTo: string
@@ -83,6 +87,8 @@ export interface PipelineConfig {
  */
 const FEATURES: Readonly<Record<string, (config: PipelineConfig) => boolean>> = {
   'merge:review': ({ merge }) => merge === 'review',
+  'on_schema_change:fail': ({ onSchemaChange }) => onSchemaChange === 'fail',
+  'on_schema_change:ignore': ({ onSchemaChange }) => onSchemaChange === 'ignore',
 }
 /** The features that runners of this version know. */
 export const RUNNER_FEATURES: readonly string[] = Object.keys(FEATURES)
@@ -144,6 +150,7 @@ const DEFAULTS: PipelineConfig = {
   partitionColumn: '',
   partitionBy: [],
   targetFileSize: null,
+  onSchemaChange: 'add',
   archiveLandingZones: false,
   scdValidFrom: 'valid_from',
   scdValidTo: 'valid_to',
@@ -178,6 +185,7 @@ const READERS: { [Name in keyof PipelineConfig]: (value: unknown) => PipelineCon
   partitionColumn: (value) => (value === '' ? '' : columnName(value)),
   partitionBy: partitions,
   targetFileSize: fileSize,
+  onSchemaChange: (value) => oneOf(value, SCHEMA_CHANGES),
   archiveLandingZones: flag,
   scdValidFrom: columnName,
   scdValidTo: columnName,
@@ -294,6 +302,7 @@ const ROW_KEYS = [
   'partition_column',
   'partition_by',
   'target_file_size',
+  'on_schema_change',
   'archive_landing_zones',
 ]
 

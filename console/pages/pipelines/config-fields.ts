@@ -9,6 +9,7 @@ import {
   type PipelineConfig,
   parseConfig,
   REVIEWERS,
+  SCHEMA_CHANGES,
   type TextFile,
 } from '../../../lake/pipeline/config.ts'
 
@@ -61,6 +62,13 @@ export const GROUPS: readonly { title: string; fields: readonly Field[] }[] = [
         hint: 'A snapshot replaces the rows with the same value of this column',
         kind: 'text',
         isUsed: ({ mergeStrategy }) => mergeStrategy === 'snapshot',
+      },
+      {
+        key: 'on_schema_change',
+        label: 'Other columns than the table',
+        hint: 'fail: the run fails; ignore: the table keeps its columns, and the log warns',
+        kind: SCHEMA_CHANGES,
+        isUsed: hasRows,
       },
       { key: 'scd_valid_from', label: 'Column of the start of a row', kind: 'text', isUsed: hasHistory },
       { key: 'scd_valid_to', label: 'Column of the end of a row', kind: 'text', isUsed: hasHistory },

@@ -23,7 +23,7 @@ const refused = (
   foreignResult({
     name: { namespace: 'default', layer: 'bronze', name: 'people' },
     table,
-    rules: { mergeStrategy, scdValidFrom: 'valid_from', scdValidTo: 'valid_to' },
+    rules: { mergeStrategy, onSchemaChange: 'add', scdValidFrom: 'valid_from', scdValidTo: 'valid_to' },
     columns: names.map(column),
     files,
   })?.text ?? null

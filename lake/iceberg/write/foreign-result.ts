@@ -16,7 +16,7 @@ export interface Result {
   name: TableName
   /** Null: the table does not exist yet. */
   table: TableMetadata | null
-  rules: Pick<WriteRules, 'mergeStrategy' | 'scdValidFrom' | 'scdValidTo'>
+  rules: Pick<WriteRules, 'mergeStrategy' | 'onSchemaChange' | 'scdValidFrom' | 'scdValidTo'>
   columns: readonly Column[]
   /** Names of the landing files that the result may come from. */
   files: readonly string[]
@@ -30,10 +30,7 @@ const FILES_NAMED = 3
  */
 export function foreignResult({ name, table, rules, columns, files }: Result): ForeignResult | null {
   if (table === null || (rules.mergeStrategy === 'full_refresh' && files.length === 0)) return null
-  const history = [rules.scdValidFrom, rules.scdValidTo].map((column) => column.toLowerCase())
-  const isHistory = (column: { name: string }) =>
-    rules.mergeStrategy === 'scd2' && history.includes(column.name.toLowerCase())
-  const own = currentSchema(table).fields.filter((field) => !isHistory(field))
+  const own = currentSchema(table).fields.filter((field) => !isHistoryColumn(field, rules))
   const result = byName(columns)
   if (own.length === 0 || own.some((field) => result.has(field.name.toLowerCase()))) return null
   const more = files.length > FILES_NAMED ? ` and ${files.length - FILES_NAMED} more` : ''
@@ -41,6 +38,15 @@ export function foreignResult({ name, table, rules, columns, files }: Result): F
   return new ForeignResult(
     `no column of table ${tableKey(name)} got a value: the table has ${listed(own)}, the result${from} has ${listed(columns)}: correct the file or how it is read (header, quote, delim); to replace all columns, delete the table first`,
   )
+}
+
+/** Whether `scd2` writes the column itself. */
+export function isHistoryColumn(
+  { name }: { name: string },
+  { mergeStrategy, scdValidFrom, scdValidTo }: Result['rules'],
+): boolean {
+  const own = [scdValidFrom, scdValidTo].map((column) => column.toLowerCase())
+  return mergeStrategy === 'scd2' && own.includes(name.toLowerCase())
 }
 
 const listed = (columns: readonly { name: string }[]) =>

@@ -24,10 +24,7 @@ export async function withTypesOfTable(
   if (table === null) return null
   const schema = currentSchema(table)
   const doubtful = columns.filter((column) => doubtsOf([column], schema).length > 0)
-  if (doubtful.length === 0) return null
-  const counts = doubtful.map(({ name }) => `CAST(count(${quoteIdentifier(name)}) AS VARCHAR)`)
-  const [row] = await engine.query(`SELECT ${counts.join(', ')} FROM ${result}`)
-  const empty = new Set(doubtful.filter((_, i) => row?.[i] === '0').map(({ name }) => name))
+  const empty = await namesWithoutValues(result, doubtful, engine)
   if (empty.size === 0) return null
   const fields = byName(schema.fields)
   const typed = columns.map((column): Column => {
@@ -38,6 +35,18 @@ export async function withTypesOfTable(
     .filter(({ name }) => empty.has(name))
     .map(({ name, type }) => `CAST(NULL AS ${type}) AS ${quoteIdentifier(name)}`)
   return { result: `(SELECT * REPLACE (${casts.join(', ')}) FROM ${result})`, columns: typed }
+}
+
+/** The names of those columns of a relation that have no value in any row. */
+export async function namesWithoutValues(
+  result: string,
+  columns: readonly { readonly name: string }[],
+  engine: Pick<WriteEngine, 'query'>,
+): Promise<ReadonlySet<string>> {
+  if (columns.length === 0) return new Set()
+  const counts = columns.map(({ name }) => `CAST(count(${quoteIdentifier(name)}) AS VARCHAR)`)
+  const [row] = await engine.query(`SELECT ${counts.join(', ')} FROM ${result}`)
+  return new Set(columns.filter((_, i) => row?.[i] === '0').map(({ name }) => name))
 }
 
 /** The rows of the files that a write of the columns has made. */

@@ -28,7 +28,13 @@ import {
   smallFiles,
   widenFiles,
 } from './compaction.ts'
-import { byName, type NextSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
+import {
+  byName,
+  type NextSchema,
+  type PreviousSchema,
+  schemaForAppend,
+  schemaForReplace,
+} from './evolution.ts'
 import { type Doubt, IncompatibleColumn, misfitText } from './fit.ts'
 import {
   BATCH,
@@ -67,6 +73,7 @@ export type WriteRules = Readonly<
     | 'partitionColumn'
     | 'partitionBy'
     | 'targetFileSize'
+    | 'onSchemaChange'
     | 'scdValidFrom'
     | 'scdValidTo'
   >
@@ -281,10 +288,7 @@ function shapeOfResult(
   const historyFields = isHistory ? historyColumns(rules, columns) : []
   const previous = table ? { schema: currentSchema(table), lastColumnId: table['last-column-id'] } : undefined
   const all = [...columns, ...historyFields]
-  const next =
-    previous && rules.mergeStrategy !== 'full_refresh'
-      ? schemaForAppend(all, previous, valueless)
-      : schemaForReplace(all, previous)
+  const next = nextSchemaOf({ ...rules, columns: all, historyFields }, previous, valueless)
   const partitionSpec = partitionSpecOf(rules.partitionBy, next.schema)
   const properties = propertiesOf(rules, table)
   const metadata = table ?? stage({ schema: next.schema, partitionSpec, properties })
@@ -321,6 +325,23 @@ function shapeOfResult(
     order: keys.map(fieldOf),
     fileBytes: keys.length > 0 ? null : (rules.targetFileSize ?? fileBytesOf(metadata.properties)),
   }
+}
+
+function nextSchemaOf(
+  {
+    mergeStrategy,
+    onSchemaChange,
+    columns,
+    historyFields,
+  }: Pick<WriteRules, 'mergeStrategy' | 'onSchemaChange'> &
+    Record<'columns' | 'historyFields', readonly Column[]>,
+  previous: PreviousSchema | undefined,
+  valueless?: ReadonlySet<number>,
+): NextSchema {
+  if (previous && onSchemaChange === 'ignore') return schemaForAppend(historyFields, previous)
+  return previous && mergeStrategy !== 'full_refresh'
+    ? schemaForAppend(columns, previous, valueless)
+    : schemaForReplace(columns, previous)
 }
 
 /** All properties of a new table, or the one that the pipeline changes. */

@@ -1,5 +1,6 @@
 import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { type Column, columnsOf } from '../../../lake/iceberg/format/types.ts'
+import { schemaDifference, settleSchema } from '../../../lake/iceberg/write/schema-change.ts'
 import { shapeTable } from '../../../lake/iceberg/write/strategy.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { tableKey } from '../../../lake/pipeline/names.ts'
@@ -34,7 +35,8 @@ export async function performSpark(attempt: RenderedAttempt, expected?: readonly
     throw withLocation(error, rendered)
   }
   const found = await checkedColumns(session, draft.sql).catch(locate)
-  const columns = expected ? sameColumns(expected, found) : typedAsTable(found, target.table)
+  const typed = expected ? sameColumns(expected, found) : typedAsTable(found, target.table)
+  const columns = settledColumns(attempt, typed)
   if (!resources.sparkEngine?.writesLists) refuseLists(columns, resources.sparkEngine?.name, template.file)
   const before = await span('commit', {}, () => shape(attempt, columns).catch(locate))
   await span('execute', {}, () => write(attempt, session, before, columns).catch(locate))
@@ -83,6 +85,15 @@ function typedAsTable(columns: readonly Column[], table: TableMetadata | null): 
   return columns.map(({ name, type }) =>
     type === '"NULL"' ? { name, type: typeOf.get(name.toLowerCase()) ?? 'VARCHAR' } : { name, type },
   )
+}
+
+/** Applies `on_schema_change`. Spark checks no values, so `fail` refuses also a column without values. Throws SchemaChanged. */
+function settledColumns({ context, target }: RenderedAttempt, columns: readonly Column[]): readonly Column[] {
+  const result = { ...target, columns, files: [] }
+  const settled = settleSchema(result, schemaDifference(result))
+  if (settled.refusal !== null) throw settled.refusal
+  if (settled.warning !== null) context.log.write('warn', settled.warning)
+  return settled.columns
 }
 
 /** Gives the table on the branch the columns of the query. Returns the table before the engine writes to it. */

@@ -107,7 +107,8 @@ export class PreviewReport {
 
   /** Warns about a result that can be computed, but that no run could write. Without rows, only its columns matter. */
   unwritable(write: Write, columns: readonly Column[], rowCount: number): void {
-    const { refusal, doubts } = refusalOfWrite(write, columns)
+    const { refusal, doubts, warning } = refusalOfWrite(write, columns)
+    if (warning !== null) this.warn(warning)
     if (refusal !== null) this.warn(`a run would fail: ${refusal}`)
     if (rowCount > 0)
       for (const doubt of doubts) this.warn(`a run would fail unless every value fits: ${doubt}`)

@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { SMALL_FILES_LIMIT } from '../../../lake/iceberg/format/layout.ts'
 import { makeManifestReader } from '../../../lake/iceberg/read/scan.ts'
 import { newTable } from '../../../lake/iceberg/write/new-table.ts'
@@ -33,6 +33,41 @@ test.each(['append_only', 'incremental', 'scd2'])(
     expect((await run(table, integerText, config)).error).toContain(
       '"text" is VARCHAR in the table and INTEGER',
     )
+  },
+)
+
+describe.each(['full_refresh', 'append_only', 'incremental', 'delete_insert', 'scd2', 'snapshot'])(
+  'on_schema_change with %s',
+  (strategy) => {
+    const keys = `merge_strategy: ${strategy}\nunique_key: id\npartition_column: id\n`
+    const first = "select 1 as id, 2 as qty, date '2026-01-01' as day"
+    const [removed, added] = ['select 2 as id, 7 as qty', "select 3 as id, 5 as qty, 'x' as more"]
+
+    test('fail refuses every difference with values', async () => {
+      const table: TableName = { namespace: 'default', layer: 'silver', name: `fail-${strategy}` }
+      const config = `${keys}on_schema_change: fail`
+      expect(await run(table, first, config)).toMatchObject({ error: '' })
+      const other = "select 2 as id, 'x' as day, 7 as more"
+      expect((await run(table, other, config)).error).toContain(
+        'added "more" INTEGER; removed "qty" INTEGER; changed "day" from DATE to VARCHAR',
+      )
+      const wider = "select 2 as id, 3::bigint as qty, date '2026-01-01' as day"
+      expect((await run(table, wider, config)).error).toContain('changed "qty" from INTEGER to BIGINT')
+      const empty = "select 2 as id, nullif('', '') as QTY, date '2026-01-02' as day"
+      expect(await run(table, empty, config)).toMatchObject({ error: '', rowsWritten: 1n })
+    })
+
+    test('ignore keeps the columns of the table', async () => {
+      const table: TableName = { namespace: 'default', layer: 'silver', name: `ignore-${strategy}` }
+      const config = `${keys}on_schema_change: ignore`
+      for (const sql of [first, removed, added])
+        expect(await run(table, sql, config)).toMatchObject({ error: '', rowsWritten: 1n })
+      const misfit = await run(table, 'select 4 as id, 2.5 as qty', config)
+      expect(misfit.error).toContain('where the value 2.5 does not fit')
+      const shown = "select id, qty, error(concat_ws(' ', typeof(day), day is null, id, qty)) as day"
+      const text = await run(table, `${shown} from {{ this }} where id = 3`, keys)
+      expect(text.error).toContain('DATE true 3 5')
+    })
   },
 )
 

@@ -6,8 +6,10 @@ import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/
 import { type Column, columnsOf } from '../../../lake/iceberg/format/types.ts'
 import { pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
 import { IncompatibleColumn, misfitIn, misfitText } from '../../../lake/iceberg/write/fit.ts'
-import { foreignResult } from '../../../lake/iceberg/write/foreign-result.ts'
+import { foreignResult, type Result } from '../../../lake/iceberg/write/foreign-result.ts'
 import { newTable } from '../../../lake/iceberg/write/new-table.ts'
+import { namesWithoutValues } from '../../../lake/iceberg/write/refreshed-types.ts'
+import { schemaDifference, settleSchema } from '../../../lake/iceberg/write/schema-change.ts'
 import { copyResultFrom } from '../../../lake/iceberg/write/stats.ts'
 import {
   addedFiles,
@@ -79,11 +81,14 @@ export async function writeResult(
     : { result: RESULT, columns: defined }
   onColumns?.(columns)
   mkdirSync(own)
-  const foreign = foreignResult({ name, table, rules, columns, files })
+  const written = { name, table, rules, columns, files }
+  const foreign = foreignResult(written)
+  const settled = await settledColumns(written, result, writeEngine(engine, instance, signal))
+  if (settled.warning !== null) warn(settled.warning)
   const change = await writeByStrategy({
     rules,
     result,
-    columns,
+    columns: settled.columns,
     table,
     stage: stageOf(name, root),
     at,
@@ -103,6 +108,23 @@ export async function writeResult(
   return change
 }
 
+/**
+ * Applies `on_schema_change`. With `fail`, a column without values may have any type, as with the other settings. Throws
+ * SchemaChanged.
+ */
+async function settledColumns(written: Result, result: string, engine: WriteEngine) {
+  const difference = schemaDifference(written)
+  const isOfTypes = difference !== null && difference.added.length + difference.removed.length === 0
+  const empty =
+    isOfTypes && written.rules.onSchemaChange === 'fail'
+      ? await namesWithoutValues(result, difference.changed, engine)
+      : new Set<string>()
+  const changed = difference?.changed.filter(({ name }) => !empty.has(name)) ?? []
+  const settled = settleSchema(written, difference && { ...difference, changed })
+  if (settled.refusal !== null) throw settled.refusal
+  return settled
+}
+
 /** Metadata of a new table, for a table that does not exist yet. */
 export const stageOf =
   (name: TableName, root: string): ResultWrite['stage'] =>
@@ -120,12 +142,12 @@ function asMisfit(error: unknown): unknown {
 
 /**
  * Why a run could not write a result with these columns: for certain, or depending on values (`doubts`). Only the run sees all
- * values.
+ * values. `warning` is the warning that the run would give.
  */
 export function refusalOfWrite(
   { sql, name, table, rules, at, root }: Write,
   columns: readonly Column[],
-): { refusal: string | null; doubts: string[] } {
+): { refusal: string | null; doubts: string[]; warning: string | null } {
   const tableColumns = table === null ? [] : columnsOf(currentSchema(table))
   const types = new Map(tableColumns.map((column) => [column.name.toLowerCase(), column.type]))
   // Only a run would find out which columns are a bare NULL.
@@ -134,12 +156,17 @@ export function refusalOfWrite(
     mayBeBare(column) ? { name: column.name, type: types.get(column.name.toLowerCase()) ?? UNTYPED } : column,
   )
   try {
-    const doubts = checkWrite({ rules, columns: typed, table, stage: stageOf(name, root), at })
-    return { refusal: null, doubts: doubts.map(misfitText) }
+    const result = { name, table, rules, columns: typed, files: [] }
+    const difference = schemaDifference(result)
+    const { columns: kept, warning, refusal } = settleSchema(result, difference)
+    const isOfTypes = difference !== null && difference.added.length + difference.removed.length === 0
+    if (refusal !== null && !isOfTypes) throw refusal
+    const doubts = checkWrite({ rules, columns: kept, table, stage: stageOf(name, root), at }).map(misfitText)
+    return { refusal: null, doubts: refusal === null ? doubts : [refusal.text], warning }
   } catch (error) {
     const reason = reasonOf(error)
     if (reason === null) throw error
-    return { refusal: reason, doubts: [] }
+    return { refusal: reason, doubts: [], warning: null }
   }
 }
 
