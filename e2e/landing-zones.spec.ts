@@ -228,6 +228,37 @@ test('a success archives only the files that it opened @zones.archive-read', asy
   })
 })
 
+test('two pipelines never archive the same files @zones.archive-one', async ({ request }) => {
+  const { name, namespace, upload } = await newZone(request)
+  const reading = async (call: string) => {
+    const pipeline = await pipelineWith(request, `select * from read_csv('{{ ${call} }}')`, { namespace })
+    await writeFile(request, `${pipeline.prefix}config.yaml`, 'archive_landing_zones: true\n')
+    return pipeline
+  }
+  const [first, second] = [
+    await reading(`landing_zone("${name}")`),
+    await reading(`landing_zone("${name}", pattern="*.csv")`),
+  ]
+  await publish(request, first)
+  const refused = await request.post(`${second.url}/publish`)
+  const reason = `landing zone ${namespace}.${name} is archived by pipeline ${namespace}.bronze.${first.name}`
+  expect([refused.status(), (await refused.json()).error]).toMatchObject([
+    409,
+    { code: 'FAILED_PRECONDITION', message: expect.stringContaining(reason) },
+  ])
+  await upload('a.csv', 'id\n1\n')
+  const data = { namespace, layer: 'bronze', pipeline: second.name }
+  expect((await request.post('/api/v1/runs', { data })).status()).toBe(409)
+  expect(await runToEnd(request, first)).toMatchObject({ error: null, rows_written: 1 })
+  await writeFile(
+    request,
+    `${first.prefix}pipeline.sql`,
+    `select * from read_csv('{{ landing_zone("${name}", pattern="*.tsv") }}')`,
+  )
+  await publish(request, first)
+  await publish(request, second)
+})
+
 test('a landing file can be downloaded @zones.content @zones.content.404', async ({ request }) => {
   const { url, upload } = await newZone(request)
   const file = await upload("it's <b>.html", '<script>1</script>')

@@ -32,7 +32,7 @@ export function makePipelineServices(parts: ServiceParts, { runner }: Sidecars, 
     requests: session('requests'),
     newId,
     notices,
-    runnable: (path, isDraft) => pipelines.runnable(path, isDraft),
+    runnable: (...named) => pipelines.runnable(...named),
     nudge: (about) => background.nudge(about),
   })
   const triggers = makeTriggerService({ sql, newId })

@@ -15,6 +15,7 @@ import {
 import type { PipelineId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import type { ObjectStore } from '../objects/port.ts'
+import { refuseSharedArchiving } from './archiving.ts'
 import { type DraftFile, draftObjects, pinsOf, readCode, readPinnedCode } from './draft-files.ts'
 import { placementOf } from './placement.ts'
 import { landingZonesOf } from './references.ts'
@@ -81,9 +82,10 @@ export interface Runnable {
 export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: ObjectStore }) {
   /**
    * Code is fixed when a run is requested: the pins of the published version. A draft run, or a run of a pipeline that was never
-   * published, pins the newest versions of the draft's files.
+   * published, pins the newest versions of the draft's files. Throws 409 if a run of the draft into main would archive files that
+   * a published pipeline archives.
    */
-  async function runnable(ref: PipelineRef, isDraft = false): Promise<Runnable> {
+  async function runnable(ref: PipelineRef, isDraft = false, isIntoMain = false): Promise<Runnable> {
     const found = await publishedPipeline(sql, ref)
     if (found === null) throw noPipeline(ref)
     const { pipelineId, type: pipelineType, versionNumber, pins, landingZones, placement } = found
@@ -91,6 +93,8 @@ export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: Ob
       return { pipelineId, pipelineType, versionNumber, pins, landingZones, placement }
     const listed = await draftObjects(objects, ref)
     const code = await readCode(objects, ref, listed)
+    if (isIntoMain)
+      await refuseSharedArchiving(db, objects, { ref, pipelineId, type: pipelineType, code }, [])
     return {
       pipelineId,
       pipelineType,

@@ -59,11 +59,13 @@ test('a version of an older program is read for its rule', async () => {
 test('a rollback to a lower rule and a deletion are refused', async () => {
   const { ref, configure, publish } = await published()
   const pipelines = parts.pipelines()
-  await expect(pipelines.rollback(ref, { version: 1 }, 'ann', 'ann')).rejects.toThrow(
+  await expect(pipelines.rollback(ref, { version: 1 }, 'ann', { person: 'ann' })).rejects.toThrow(
     'version 2 demands reviewers: four-eyes, and version 1 demands less',
   )
   await expect(pipelines.remove(ref, 'bob')).rejects.toThrow('then delete the pipeline')
-  expect(await pipelines.rollback(ref, { version: 2 }, 'ann', 'ann')).toMatchObject({ new_version: 3 })
+  expect(await pipelines.rollback(ref, { version: 2 }, 'ann', { person: 'ann' })).toMatchObject({
+    new_version: 3,
+  })
   await configure('', 'ann')
   await publish('bob')
   await pipelines.remove(ref, 'ann')

@@ -15,6 +15,7 @@ import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { isReplaceable, reviewOf, strictest } from '../protection/rule.ts'
+import { claimArchiving } from './archiving.ts'
 import { moveDraft } from './draft.ts'
 import {
   type DraftFile,
@@ -164,6 +165,12 @@ export async function preparePublish(
   const review = reviewOf(config)
   const before = await publishedReview({ db, objects }, ref, draft)
   const perform = async (tx: Tx): Promise<Published> => {
+    await claimArchiving(
+      tx,
+      objects,
+      { ref, pipelineId: draft.id, type: draft.type, code },
+      visible.pipelines,
+    )
     const pipeline = await lockPipeline(tx, ref)
     // Another pipeline may have this name now; the listed files do not belong to it.
     if (pipeline === null || pipeline.id !== draft.id) throw noPipeline(ref)

@@ -18,6 +18,29 @@ export function landingZonesOf(files: readonly DraftFile[], type: string, ref: P
   return source === undefined ? [] : namedBy([source], ref).zones
 }
 
+/** The files of a landing zone that a literal call selects. */
+export interface Selection {
+  /** `ns.zone` */
+  zone: string
+  /** Undefined: all files of the zone. */
+  pattern?: string
+  /** The code changes the path, so it may select some of these files only. */
+  isFiltered: boolean
+}
+
+/** The files that literal calls of `landing_zone()` outside SQL comments select. */
+export const selectionsOf = (files: readonly DraftFile[], ref: PipelineRef): Selection[] =>
+  files
+    .flatMap(callsOf)
+    .filter((call) => call.function === 'landing_zone' && !call.isCommented)
+    .flatMap((call) =>
+      namesOf([call], ref).zones.map((zone) => ({
+        zone,
+        pattern: call.pattern,
+        isFiltered: call.isFiltered === true,
+      })),
+    )
+
 export const namedBy = (files: readonly DraftFile[], ref: PipelineRef): Named =>
   namesOf(files.flatMap(callsOf), ref)
 

@@ -144,7 +144,7 @@ export const versionRoutes = (pipelines: PipelineService) =>
           description:
             'Pins the current version of every file as the next version of the pipeline. New runs execute this version. ' +
             'A request repeated with the same `Idempotency-Key` within 24 hours returns the version that the first request ' +
-            'published. The same key with another request returns 409. When the version before says `reviewers: four-eyes` and the draft says less, only a user who did not change the draft may publish it: others get 403.',
+            'published. The same key with another request returns 409. When the version before says `reviewers: four-eyes` and the draft says less, only a user who did not change the draft may publish it: others get 403. A pipeline with `archive_landing_zones` is 409 when another published pipeline archives the same files of a landing zone.',
         },
       },
     )
@@ -182,8 +182,11 @@ export const versionRoutes = (pipelines: PipelineService) =>
     )
     .post(
       '/:ns/:layer/:name/rollback',
-      ({ params, body, request }) =>
-        pipelines.rollback(refOf(params), body, callerNameOf(request), exchangeOf(request).access.person),
+      async ({ params, body, request }) => {
+        const { access } = exchangeOf(request)
+        const by = { person: access.person, visible: (await access.visible()).pipelines }
+        return pipelines.rollback(refOf(params), body, callerNameOf(request), by)
+      },
       {
         params: PipelinePath,
         body: RollbackPipeline,

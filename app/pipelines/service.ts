@@ -18,7 +18,7 @@ import {
 } from './store/pipelines.ts'
 import { type VersionRow, versionsOf } from './store/versions.ts'
 import { uniqueKeyOf } from './unique-key.ts'
-import { existingVersion, type RollbackDeps, rollback, versionNumber } from './versions.ts'
+import { existingVersion, type RollbackDeps, type RolledBackBy, rollback, versionNumber } from './versions.ts'
 
 export type { Runnable } from './draft.ts'
 
@@ -115,8 +115,8 @@ export function makePipelineService(deps: PipelineDeps) {
       ref: PipelineRef,
       request: RollbackPipeline,
       author: string | null = null,
-      person: string | null = null,
-    ) => rollback(deps, ref, request, author, person),
+      by?: RolledBackBy,
+    ) => rollback(deps, ref, request, author, by),
     ...makeDrafts(deps),
     /** Performs the effect `pipelineDeleted`: finishes a deletion whose request was interrupted. */
     finishDeletion: (payload: PipelineDeleted) => finishDeletion(deps, payload),

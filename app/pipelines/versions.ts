@@ -3,11 +3,13 @@ import type { Review } from '../../drizzle/schema/index.ts'
 import { parseTableName } from '../../lake/pipeline/names.ts'
 import type { Restores } from '../catalog/restores.ts'
 import { commitAsOf } from '../catalog/views.ts'
+import { EVERYTHING, type Visible } from '../core/access.ts'
 import { failedPrecondition, forbidden, invalid, notFound } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { isReplaceable, reviewOf } from '../protection/rule.ts'
+import { claimArchiving } from './archiving.ts'
 import { moveDraft } from './draft.ts'
 import { isDraft, readPinnedCode } from './draft-files.ts'
 import { configOf } from './placement.ts'
@@ -36,6 +38,13 @@ export interface RollbackDeps {
   restore: Restores['restore']
 }
 
+/** The caller of a rollback. */
+export interface RolledBackBy {
+  person: string | null
+  /** The pipelines that an error may name. */
+  visible?: Visible['pipelines']
+}
+
 /**
  * A rollback adds a version instead of moving a pointer, so history stays append-only (specification: Pipeline draft and
  * publish). With `data`, the table goes back in the same transaction.
@@ -45,9 +54,9 @@ export async function rollback(
   ref: PipelineRef,
   { version, message = `Rollback to v${version}`, data = false }: RollbackPipeline,
   author: string | null = null,
-  person: string | null = null,
+  { person, visible = EVERYTHING.pipelines }: RolledBackBy = { person: null },
 ): Promise<RolledBack> {
-  const code = (tx: Tx) => addOldVersion(tx, deps, ref, { version, message, person })
+  const code = (tx: Tx) => addOldVersion(tx, deps, ref, { version, message, person, visible })
   const rolledBack = { status: 'rolled_back' as const, from_version: version, message }
   if (!data) return { ...rolledBack, new_version: await deps.db.transaction(code) }
   const from = await commitAsOf(deps.sql, await commitLeftBy(deps.db, ref, version))
@@ -73,12 +82,22 @@ async function addOldVersion(
   tx: Tx,
   { newId, objects }: RollbackDeps,
   ref: PipelineRef,
-  { version, message, person }: { version: number; message: string; person: string | null },
+  {
+    version,
+    message,
+    person,
+    visible,
+  }: { version: number; message: string; person: string | null; visible: Visible['pipelines'] },
 ): Promise<number> {
+  const found = await livePipeline(tx, ref)
+  if (found === null) throw noPipeline(ref)
+  const target = await existingVersion(tx, found.id, version)
+  const code = await readPinnedCode(objects, ref, target.publishedVersions)
+  const type = target.pipelineType
+  await claimArchiving(tx, objects, { ref, pipelineId: found.id, type, code }, visible)
   const pipeline = await lockPipeline(tx, ref)
-  if (pipeline === null) throw noPipeline(ref)
-  const target = await existingVersion(tx, pipeline.id, version)
-  const review = await reviewIn(objects, ref, target)
+  if (pipeline === null || pipeline.id !== found.id) throw noPipeline(ref)
+  const review = reviewOf(configOf(code, type))
   const before = await publishedReview({ db: tx, objects }, ref, pipeline)
   // The request alone makes this change, so its caller is its author.
   if (!isReplaceable(before, review, { authors: person === null ? [] : [person], by: person }))

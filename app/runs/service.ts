@@ -71,7 +71,11 @@ export interface RunDeps {
    * The files of the published version. A draft, or a pipeline that was never published, has the files of the draft. 404 if the
    * pipeline does not exist.
    */
-  runnable(path: { namespace: string; layer: string; name: string }, isDraft: boolean): Promise<Runnable>
+  runnable(
+    path: { namespace: string; layer: string; name: string },
+    isDraft: boolean,
+    isIntoMain?: boolean,
+  ): Promise<Runnable>
   /** Hints for the dispatcher of this replica. A sweep finds work whose hint was lost. */
   nudge(about: 'runRequested' | 'outbox'): void
 }
@@ -238,7 +242,7 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
     if (outcome === 'full') return refuse(body)
     if (outcome !== 'requested') {
       // An unpublished pipeline runs its draft. If the pipeline does not exist, `runnable` throws 404.
-      const target = await runnable(refOf(body), wanted.isDraft)
+      const target = await runnable(refOf(body), wanted.isDraft, wanted.branch === MAIN)
       if (!(await insertRun(sql, { ...wanted, ...target }))) return refuse(body)
       nudge('runRequested')
     }
@@ -252,7 +256,7 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
     requestedBy: string | null,
   ): Promise<RunAccepted | null> {
     const outcome = await answerOnce(sql, key, {
-      prepare: () => runnable(refOf(body), body.draft === true),
+      prepare: () => runnable(refOf(body), body.draft === true, (body.branch ?? MAIN) === MAIN),
       async perform(tx, target) {
         const run = { ...wantedRun(body, requestedBy), ...target }
         return (await insertRun(tx, run))

@@ -20,6 +20,8 @@ export interface Call extends Position {
   argument: string
   /** The pattern of `landing_zone('...', pattern='...')`. */
   pattern?: string
+  /** The path of the zone is changed, for example by a filter, so the call may select some of its files only. */
+  isFiltered?: true
   /** The template evaluates the call inside a SQL comment, so the SQL does not read the named table or zone. */
   isCommented?: true
 }
@@ -36,6 +38,8 @@ export interface SqlReferences {
 const CALL =
   /(ref|landing_zone)\s*\(\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*(?:,\s*pattern\s*=\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*)?(?:,\s*)?\)/y
 const BARE = /(ref|landing_zone)\s*\(/y
+/** Matches, after a call, the beginning of an operation on its text. */
+const CHANGED = /\s*[|[.~+]/y
 const SPACE = /\s/
 const WORD = /[\p{L}\p{N}_]+/uy
 const RAW = /\{%[-+]?\s*raw\s*[-+]?%\}/y
@@ -128,6 +132,7 @@ type Report = (call: {
   function: ReferenceFunction
   argument: string | null
   pattern?: string
+  isFiltered?: true
   at: number
 }) => void
 
@@ -225,6 +230,8 @@ function word(source: string, at: number, report: Report): number {
     function: functionOf(other),
     argument: call && (call[2] ?? call[3] ?? ''),
     ...(pattern !== undefined && { pattern }),
+    ...(functionOf(other) === 'landing_zone' &&
+      matchFrom(CHANGED, source, at + other[0].length) !== null && { isFiltered: true as const }),
     at,
   })
   return at + other[0].length

@@ -80,4 +80,4 @@ export const sourcesOf = async (db: Queryable, tables: readonly string[], visibl
     left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
     where ${isVisibleId(sql`p.id`, visible) ?? sql`true`}`)
 
-const textArray = (texts: string[]) => sql`${sql.param(texts)}::text[]`
+export const textArray = (texts: readonly string[]) => sql`${sql.param([...texts])}::text[]`

@@ -1,0 +1,65 @@
+import { expect, test } from 'bun:test'
+import { EVERYTHING, type Visible } from '../core/access.ts'
+import { bytes, refusal, useParts } from './test-parts.ts'
+
+const parts = useParts()
+
+let count = 0
+/** A pipeline whose draft reads a zone by this call and archives what it reads. */
+async function reader(call: string, config = 'archive_landing_zones: true') {
+  const ref = { namespace: 'default', layer: 'bronze' as const, name: `a${count++}` }
+  await parts.pipelines().create(ref)
+  const prefix = `default/pipelines/bronze/${ref.name}/`
+  await parts.objects.put(`${prefix}pipeline.sql`, bytes(`select * from '{{ ${call} }}'`))
+  await parts.objects.put(`${prefix}config.yaml`, bytes(config))
+  const publish = (visible: Visible = EVERYTHING) => parts.pipelines().publish(ref, '', null, visible)
+  return { ref, prefix, name: `default.bronze.${ref.name}`, publish }
+}
+const zone = () => `landing_zone("z${count}")`
+
+test('publish refuses a second pipeline that archives the same files', async () => {
+  const call = zone()
+  const [first, second] = [await reader(call), await reader(call)]
+  expect((await first.publish()).kind).toBe('published')
+  expect((await first.publish()).kind).toBe('published')
+  const refused = await refusal(second.publish())
+  expect([refused.status, refused.message]).toEqual([409, expect.stringContaining(first.name)])
+  const unseen = await refusal(second.publish({ ...EVERYTHING, pipelines: [] }))
+  expect(unseen.message).toContain('is archived by another pipeline')
+  expect((await refusal(parts.pipelines().runnable(second.ref, false, true))).status).toBe(409)
+  expect((await parts.pipelines().runnable(second.ref, true)).versionNumber).toBeNull()
+})
+
+test('different patterns, other zones and readers that do not archive are published', async () => {
+  const own = `z${count}`
+  const patterned = (pattern: string) => reader(`landing_zone("${own}", pattern="${pattern}")`)
+  for (const each of [await patterned('*.csv'), await patterned('*.json'), await reader(zone())])
+    expect((await each.publish()).kind).toBe('published')
+  expect((await refusal((await patterned('*.csv')).publish())).status).toBe(409)
+  for (const changed of [' | replace("*", "*.txt")', '.replace("*", "*.txt")'])
+    expect((await (await reader(`landing_zone("${own}")${changed}`)).publish()).kind).toBe('published')
+  const all = await reader(`landing_zone("${own}")`)
+  expect((await refusal(all.publish())).status).toBe(409)
+  await parts.objects.put(`${all.prefix}config.yaml`, bytes('archive_landing_zones: false'))
+  expect((await all.publish()).kind).toBe('published')
+})
+
+test('one of two pipelines that are published at once is refused', async () => {
+  const call = zone()
+  const both = [await reader(call), await reader(call)]
+  const outcomes = await Promise.allSettled(both.map(({ publish }) => publish()))
+  expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+})
+
+test('a rollback to a version that archives the same files is refused', async () => {
+  const call = zone()
+  const [first, second] = [await reader(call), await reader(call)]
+  await first.publish()
+  await parts.objects.put(`${first.prefix}config.yaml`, bytes(''))
+  await first.publish()
+  await second.publish()
+  const refused = await refusal(parts.pipelines().rollback(first.ref, { version: 1 }))
+  expect([refused.status, refused.message]).toEqual([409, expect.stringContaining(second.name)])
+  await parts.pipelines().remove(second.ref)
+  expect(await parts.pipelines().rollback(first.ref, { version: 1 })).toMatchObject({ new_version: 3 })
+})
