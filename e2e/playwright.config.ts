@@ -37,7 +37,11 @@ export default defineConfig({
     extraHTTPHeaders: process.env.SLUICE_KEY ? { 'x-api-key': process.env.SLUICE_KEY } : {},
   },
   projects: [
-    { name: 'api', testIgnore: ['browser/**', 'clock/**', 'console/**', 'faults/**', ...ATTACKS] },
+    {
+      name: 'api',
+      testIgnore: ['browser/**', 'clock/**', 'console/**', 'faults/**', 'fuzz.spec.ts', ...ATTACKS],
+    },
+    { name: 'fuzz', testMatch: 'fuzz.spec.ts' },
     { name: 'security', testMatch: ATTACKS },
     { name: 'browser', testMatch: 'browser/**/*.spec.ts', use: BROWSER },
     { name: 'console', testMatch: 'console/**/*.spec.ts', use: BROWSER },

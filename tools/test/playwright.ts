@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, '..', '..')
 const REPORTING_MS = 15_000
 
 export type ProjectOptions = {
-  project: 'api' | 'browser' | 'clock' | 'console' | 'faults' | 'security'
+  project: 'api' | 'browser' | 'clock' | 'console' | 'faults' | 'fuzz' | 'security'
   /** Runs only the files whose names end with one of these texts. */
   files?: string[]
   /** Runs only the tests with this Playwright tag, for example `@runtime`. */

@@ -10,7 +10,7 @@ function command(work: string) {
     const { endWith, inScratch } = await import('${join(import.meta.dirname, 'scratch.ts')}')
     const { run } = await import('${join(import.meta.dirname, 'run.ts')}')
     const say = (value) => console.log(JSON.stringify(value))
-    await inScratch(async () => { ${work} }, 100)`
+    await inScratch(async () => { ${work} }, { farewellMs: 100 })`
   return Bun.spawn([process.execPath, '-e', source], { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
 }
 

@@ -2,7 +2,7 @@
  * Directory and cleanup of a test command. The command and all its child processes use one temporary directory. However the
  * command ends, its registered cleanups run, and no process and no file is left.
  */
-import { chmodSync, mkdtempSync, realpathSync } from 'node:fs'
+import { chmodSync, mkdtempSync, realpathSync, statfsSync } from 'node:fs'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,6 +14,10 @@ const INTERRUPTED = 130
 /** Services whose parent was killed need time to shut down cleanly. */
 const FAREWELL_MS = 10_000
 const POLL_MS = 50
+/** Linux keeps the files of this directory in memory. */
+const MEMORY = '/dev/shm'
+/** Far more than the tests keep at once. Containers often have 64 MB. */
+const MEMORY_BYTES = 4_294_967_296
 
 const cleanups: End[] = []
 let ending: Promise<void> | undefined
@@ -38,10 +42,32 @@ export function endWith(end: End): () => void {
 }
 
 /**
+ * The parent of a directory for tests that need no real disk: in memory if there is room. On a slow disk the copy of one test
+ * database takes 600 ms, in memory 40 ms.
+ */
+export function memoryDirectory(): string {
+  try {
+    const { bavail, bsize } = statfsSync(MEMORY)
+    return bavail * bsize >= MEMORY_BYTES ? MEMORY : tmpdir()
+  } catch {
+    return tmpdir()
+  }
+}
+
+interface Scratch {
+  /** The parent of the directory. Without it, the system's temporary directory. */
+  parent?: string
+  farewellMs?: number
+}
+
+/**
  * Runs a test command and exits with the code that `work` returns. `TMPDIR` names the directory, also for all child processes.
  */
-export async function inScratch(work: () => Promise<number>, farewellMs = FAREWELL_MS): Promise<void> {
-  const directory = realpathSync(mkdtempSync(join(tmpdir(), 'sluice-tests-')))
+export async function inScratch(
+  work: () => Promise<number>,
+  { parent = tmpdir(), farewellMs = FAREWELL_MS }: Scratch = {},
+): Promise<void> {
+  const directory = realpathSync(mkdtempSync(join(parent, 'sluice-tests-')))
   // When root runs the tests, Postgres runs as another user, who must be able to reach its directory.
   chmodSync(directory, 0o755)
   process.env.TMPDIR = directory

@@ -2,16 +2,11 @@
  * A temporary Postgres for a test run. Prints its address as the first line, serves until its stdin ends, and then removes its
  * data. It is a separate process, because `bun test` offers no hook at its exit.
  */
-import { chmod, mkdtemp, rm, statfs } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startPostgres } from '../../sidecars/supervisor/postgres.ts'
 import { endWith } from './scratch.ts'
-
-/** Linux keeps files of this directory in memory. A database is copied there in 40 ms, and on a disk in up to 600 ms. */
-const MEMORY = '/dev/shm'
-/** Far more than the databases of all tests that run at once. Containers often have 64 MB. */
-const MEMORY_BYTES = 2_147_483_648
 
 export type TestPostgres = { url: string; stop: () => Promise<void> }
 
@@ -41,14 +36,8 @@ export async function startTestPostgres(): Promise<TestPostgres> {
   return { url: output.trim(), stop }
 }
 
-/** The directory for data that no test needs on a disk. */
-async function parentDirectory() {
-  const found = await statfs(MEMORY).catch(() => null)
-  return found !== null && found.bavail * found.bsize >= MEMORY_BYTES ? MEMORY : tmpdir()
-}
-
 if (import.meta.main) {
-  const dataDir = await mkdtemp(join(await parentDirectory(), 'sluice-test-'))
+  const dataDir = await mkdtemp(join(tmpdir(), 'sluice-test-'))
   // When root runs the tests, Postgres runs as another user, who must be able to create its socket here.
   await chmod(dataDir, 0o755)
   const lines: string[] = []

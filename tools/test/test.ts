@@ -4,9 +4,9 @@
  */
 import { runChecks } from '../check/checks.ts'
 import { runClock, runEndToEnd, runFaults, runFuzz, runSecurity } from './e2e.ts'
-import { inScratch } from './scratch.ts'
+import { inScratch, memoryDirectory } from './scratch.ts'
 import { Tally } from './tally.ts'
-import { runUnitTests } from './unit.ts'
+import { PROCESSES, runUnitTests } from './unit.ts'
 
 const [part, ...patterns] = process.argv.slice(2)
 const tally = new Tally()
@@ -24,6 +24,7 @@ const parts = {
   clock: () => runClock(tally),
   faults: () => runFaults(tally, patterns),
   fuzz: () => runFuzz(tally),
+  processes: () => runUnitTests(tally, PROCESSES),
   security: () => runSecurity(tally, { files: patterns }),
 }
 
@@ -33,8 +34,12 @@ if (part !== undefined && !(part in parts)) {
   )
   process.exit(2)
 }
-await inScratch(async () => {
-  for (const [name, runPart] of Object.entries(part === undefined ? usual : parts))
-    if (part === undefined || part === name) await runPart()
-  return tally.conclude()
-})
+const isUsual = part === undefined || part in usual
+await inScratch(
+  async () => {
+    for (const [name, runPart] of Object.entries(part === undefined ? usual : parts))
+      if (part === undefined || part === name) await runPart()
+    return tally.conclude()
+  },
+  isUsual ? { parent: memoryDirectory() } : {},
+)

@@ -12,7 +12,21 @@ const LIMIT_MS = 1_200_000
 /** Limit of one test or hook. It is for tests that hang, not for tests slowed down by a busy machine. */
 const TEST_LIMIT_MS = 60_000
 /** Slow tests of sandbox escapes. `.ci/run` executes them in `test:interop`, which has every kind of sandbox. */
-const LONGER = ['sidecars/runner/python/hostile.test.ts', 'sidecars/sandbox/trace.test.ts']
+const ESCAPES = ['sidecars/runner/python/hostile.test.ts', 'sidecars/sandbox/trace.test.ts']
+/**
+ * Slow tests that start many processes, or play many random days of a lake. `npm run test:processes` executes them, and CI does
+ * so when a file that they import has changed.
+ */
+export const PROCESSES = [
+  'app/catalog/kept-states.test.ts',
+  'sidecars/runner/engine/engine-leases.test.ts',
+  'sidecars/runner/engine/shared-instance.test.ts',
+  'sidecars/runner/runner.test.ts',
+  'sidecars/supervisor/main.test.ts',
+  'workers/leadership/leadership.test.ts',
+  'workers/reaper/maintenance.test.ts',
+  'workers/simulation/simulation.test.ts',
+]
 /** The exit code of `bun test` when any number of tests have failed. */
 const SOME_FAILED = 1
 /** `bun test` prints this when a file does not load, or when a promise is rejected after its test. */
@@ -29,7 +43,7 @@ export async function runUnitTests(tally: Tally, patterns: string[] = []) {
   tally.heading('Unit and slice tests (bun test)')
   const isAll = patterns.length === 0
   const files = isAll ? [...(await folders()), ...(await ownTests())] : patterns
-  const ignored = isAll ? [...IGNORED, ...LONGER] : IGNORED
+  const ignored = isAll ? [...IGNORED, ...ESCAPES, ...PROCESSES] : IGNORED
   const database = await startTestPostgres()
   try {
     const options = [`--parallel=${WORKERS}`, '--parallel-delay=0']

@@ -1,4 +1,5 @@
 /** The suites of CI after `npm test`, as data. `select.ts` chooses from this table. */
+import { PROCESSES } from '../unit.ts'
 
 export interface Suite {
   name: string
@@ -41,6 +42,15 @@ export const SUITES: readonly Suite[] = [
     minutes: 5,
     paths:
       /^(workers|drizzle|machines|sidecars|e2e\/faults|app\/(runs|catalog|objects|core|http|retention|triggers|schedules|process|workers))\b/,
+  },
+  {
+    name: 'processes',
+    command: ['test:processes'],
+    finds:
+      'a fault of engines, the runner, the supervisor or the reaper at their limits, and of seeds of the simulation',
+    minutes: 2,
+    paths: /^(sidecars\/(engine|runner|sandbox|supervisor)|workers|machines)\//,
+    entries: PROCESSES,
   },
   {
     name: 's3',
