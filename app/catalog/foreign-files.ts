@@ -19,6 +19,7 @@ import {
 import { type IsOwn, ownFiles } from '../../lake/iceberg/format/own-files.ts'
 import type { Snapshot } from '../../lake/iceberg/format/wire.ts'
 import { vectorOf } from '../../lake/iceberg/read/deletes.ts'
+import { VECTOR_BYTES_MAX } from '../../lake/iceberg/read/deletion-vector.ts'
 import { inTurns } from '../../lake/iceberg/read/in-turns.ts'
 import { liveManifestsOf, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
 import { bytesOf } from '../objects/body.ts'
@@ -173,6 +174,10 @@ class TableFiles {
       )
     this.requireOwn('referenced_data_file', vector.dataFile)
     const end = vector.offset + vector.sizeBytes
+    if (vector.sizeBytes > VECTOR_BYTES_MAX)
+      throw badRequest(
+        `delete file: the deletion vector in ${file.location} has ${vector.sizeBytes} bytes, more than ${VECTOR_BYTES_MAX}`,
+      )
     if (vector.offset < PUFFIN_MAGIC_BYTES || vector.sizeBytes < VECTOR_BYTES_MIN || !(end <= file.sizeBytes))
       throw badRequest(
         `delete file: the deletion vector at ${vector.offset} with ${vector.sizeBytes} bytes is not in ${file.location}, which has ${file.sizeBytes} bytes`,

@@ -2,9 +2,12 @@ import { LRUCache } from 'lru-cache'
 import { keyIn, metadataLocation } from '../../lake/iceberg/format/location.ts'
 import type { NewId } from '../core/ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
+import { badRequest } from './errors.ts'
 
 /** Limit of the metadata cache. Metadata of a table is about 2 KB and grows by about 1 KB per snapshot. */
 const CACHE_BYTES_MAX = 64 * 1_048_576
+/** Metadata is parsed at once, and by every reader. A table of 10,000 columns with ten schemas has some 10 MB. */
+const METADATA_CHARACTERS_MAX = 16 * 1_048_576
 
 /** A file that a state names is not in the object store. */
 export class MissingLakeFile extends Error {}
@@ -31,8 +34,13 @@ export function makeMetadataFiles({ objects, newId }: { objects: ObjectStore; ne
 
     /**
      * Writes a new metadata file of a table and returns its location. `replaced` is the location of the previous metadata file.
+     * Throws 400 for a file that is too large.
      */
     async write(tableLocation: string, replaced: string | undefined, text: string): Promise<string> {
+      if (text.length > METADATA_CHARACTERS_MAX)
+        throw badRequest(
+          `metadata: ${tableLocation} would have ${text.length} characters of metadata, more than ${METADATA_CHARACTERS_MAX}: remove snapshots, schemas or properties`,
+        )
       const location = metadataLocation(tableLocation, versionAfter(replaced), newId())
       await objects.put(keyIn(location), new TextEncoder().encode(text))
       cache.set(location, text)

@@ -2,7 +2,8 @@
 import { appendFile, open, writeFile } from 'node:fs/promises'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
 import type { DeletionVector } from '../../lake/iceberg/read/deletes.ts'
-import { BadDeletionVector, deletedLines } from '../../lake/iceberg/read/deletion-vector.ts'
+import { BadDeletionVector, deletedLines, VECTOR_BYTES_MAX } from '../../lake/iceberg/read/deletion-vector.ts'
+import { partsInTurns } from '../../lake/iceberg/read/in-turns.ts'
 import type { StoredFile } from '../../lake/iceberg/read/table-sql.ts'
 import type { LakeFiles } from './lake-access.ts'
 import type { Lease, ObjectCache } from './object-cache.ts'
@@ -25,8 +26,8 @@ export async function openStored(
     const puffin = await files.open(key, sizeBytes)
     try {
       await writeFile(path, '')
-      for (const lines of deletedLines(await blobIn(puffin.path, vector), recordCount))
-        await appendFile(path, lines)
+      const parts = deletedLines(await blobIn(puffin.path, vector), recordCount)
+      for await (const lines of partsInTurns(parts, BadDeletionVector)) await appendFile(path, lines)
     } catch (cause) {
       if (cause instanceof BadDeletionVector)
         throw new BadDeletionVector(`${location} at ${vector.offset}: ${cause.message}`, { cause })
@@ -41,6 +42,8 @@ async function blobIn(path: string, { offset, sizeBytes }: DeletionVector): Prom
   const file = await open(path)
   try {
     // Offset and size come from a manifest of another engine.
+    if (sizeBytes > VECTOR_BYTES_MAX)
+      throw new BadDeletionVector(`it has ${sizeBytes} bytes, more than ${VECTOR_BYTES_MAX}`)
     const available = (await file.stat()).size - offset
     if (!(offset >= 0 && sizeBytes >= 0 && sizeBytes <= available))
       throw new BadDeletionVector(`its file ends before its ${sizeBytes} bytes`)

@@ -9,8 +9,11 @@ const SCHEMA_LEVELS_MAX = 32
 /** Values without bytes (null, empty records) are limited by the bytes present. An entry of a manifest has one per four bytes. */
 const EMPTY_VALUES_PER_BYTE = 8
 const EMPTY_VALUES_FREE = 1_000
-/** Items of arrays and maps in one record. A manifest entry has six for each column of its table. */
-const ITEMS_PER_RECORD_MAX = 200_000
+/**
+ * Nulls, records, and items of arrays and maps in one record of a file. A manifest entry has twelve for each column of its table. A
+ * record is decoded at once, so this bounds its time (0.1 s) and its memory.
+ */
+const VALUES_PER_RECORD_MAX = 400_000
 /** The bytes of the longest 64-bit number. */
 const LONG_BYTES_MAX = 10
 
@@ -21,8 +24,10 @@ export type ReadValue = (cursor: Cursor) => unknown
 export class Cursor {
   at = 0
   readonly bytes: Buffer
+  /** Nulls, records and items so far. */
+  values = 0
   #emptyValuesLeft: number
-  #itemsLeft = ITEMS_PER_RECORD_MAX
+  #valuesOfRecordMax = VALUES_PER_RECORD_MAX
 
   constructor(bytes: Buffer) {
     this.bytes = bytes
@@ -37,18 +42,19 @@ export class Cursor {
   countEmpty(): void {
     this.#emptyValuesLeft -= 1
     if (this.#emptyValuesLeft < 0) throw new BadAvro('more values than the Avro file has bytes for')
+    this.countItem()
   }
 
   /** Counts an item of an array or a map. */
   countItem(): void {
-    this.#itemsLeft -= 1
-    if (this.#itemsLeft < 0)
-      throw new BadAvro(`a record of an Avro file has more than ${ITEMS_PER_RECORD_MAX} items`)
+    this.values += 1
+    if (this.values > this.#valuesOfRecordMax)
+      throw new BadAvro(`a record of an Avro file has more than ${VALUES_PER_RECORD_MAX} values`)
   }
 
   /** Begins another record of the file. */
   beginRecord(): void {
-    this.#itemsLeft = ITEMS_PER_RECORD_MAX
+    this.#valuesOfRecordMax = this.values + VALUES_PER_RECORD_MAX
   }
 
   byte(): number {

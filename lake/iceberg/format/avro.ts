@@ -22,6 +22,8 @@ export type AvroRecord = Readonly<Record<string, unknown>>
 const BLOCK_RECORDS = 1_000
 /** Bytes of records that are decoded at once: some milliseconds. */
 const BATCH_BYTES = 65_536
+/** Values that are decoded at once. Nulls and empty records have no bytes. */
+const BATCH_VALUES = 50_000
 /** Smaller files are not compressed: their schema is larger than their records, and compression takes 0.5 ms. */
 const DEFLATED_BYTES_MIN = 8_192
 /** A file that inflates to more bytes is refused. Iceberg's writers begin another manifest after 8 MB. */
@@ -30,6 +32,8 @@ const INFLATED_BYTES_MAX = 256 * 1024 * 1024
 const BLOCK_INFLATED_BYTES_MAX = 64 * 1024 * 1024
 /** A file with more records is refused. */
 const RECORDS_MAX = 1_000_000
+/** A file with more nulls, records and items is refused. They take up to 1 GB of memory. A manifest of 8 MB has some six million. */
+const VALUES_MAX = 8_000_000
 /** The schema of a manifest has some 10 KB; each partition field adds 100 bytes. */
 const SCHEMA_CHARACTERS_MAX = 1024 * 1024
 /** The size of the cache of compiled schemas. All manifests of one table share one schema. */
@@ -193,15 +197,21 @@ interface Blocks {
 function* batchesOf(file: Cursor, blocks: Blocks): Generator<readonly AvroRecord[]> {
   let inflatedLeft = INFLATED_BYTES_MAX
   let recordsLeft = RECORDS_MAX
+  let valuesLeft = VALUES_MAX
   while (!file.isAtEnd) {
     const { block, count } = readable(() => nextBlock(file, blocks, { inflatedLeft, recordsLeft }))
     if (blocks.codec !== 'null') inflatedLeft -= block.bytes.length
     recordsLeft -= count
+    // Blocks without records take time, too.
+    if (count === 0) yield []
     for (let left = count; left > 0; ) {
       const batch = readable(() => nextBatch(block, blocks.read, left))
       left -= batch.length
+      if (block.values > valuesLeft)
+        throw new BadAvro(`an Avro file with more than ${VALUES_MAX} values: write smaller manifests`)
       yield batch
     }
+    valuesLeft -= block.values
     if (!block.isAtEnd) throw new BadAvro('an Avro block has more bytes than its records')
   }
 }
@@ -222,7 +232,8 @@ function nextBlock(
 function nextBatch(block: Cursor, read: ReadValue, left: number): AvroRecord[] {
   const batch: AvroRecord[] = []
   const end = block.at + BATCH_BYTES
-  while (batch.length < left && batch.length < BLOCK_RECORDS && block.at < end) {
+  const valuesEnd = block.values + BATCH_VALUES
+  while (batch.length < left && batch.length < BLOCK_RECORDS && block.at < end && block.values < valuesEnd) {
     block.beginRecord()
     const record = read(block)
     if (typeof record !== 'object' || record === null) throw new BadAvro('an Avro file without records')

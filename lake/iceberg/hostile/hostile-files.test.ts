@@ -2,8 +2,11 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Buffer } from 'node:buffer'
 import { deflateRawSync } from 'node:zlib'
 import fc from 'fast-check'
+import { openAvro } from '../format/avro.ts'
 import { BadAvro } from '../format/avro-schema.ts'
 import { readManifest, readManifestList } from '../format/manifest.ts'
+import { deletedLines } from '../read/deletion-vector.ts'
+import { deletionVector } from '../read/test-vector.ts'
 import corpus from './corpus.json'
 import { avroLong, DECODERS, decodesOrRefuses, hostileBytes } from './test-hostile-files.ts'
 
@@ -75,6 +78,24 @@ const doubling = () => {
   return type
 }
 
+/** A record of `width` records of `width` nulls, and a text. */
+function repeating(width: number) {
+  const columns = (type: unknown, prefix: string) =>
+    Array.from({ length: width }, (_, i) => ({ name: `${prefix}${i}`, type }))
+  const [first, ...others] = columns('wide', 'b')
+  const wide = { type: 'record', name: 'wide', fields: columns('null', 'a') }
+  return {
+    type: 'record',
+    name: 'r',
+    fields: [{ ...first, type: wide }, ...others, { name: 't', type: 'string' }],
+  }
+}
+/** Records with empty texts. Zeros behind them are enough bytes for their nulls. */
+function tail(records: number) {
+  const data = Buffer.alloc(20 * 1_048_576)
+  return { codec: 'deflate', count: records, data: deflateRawSync(data, { level: 1 }) }
+}
+
 const CLAIMS: Record<string, Claims> = {
   'a block of negative size': { schema: EMPTY, count: 1, size: -20 },
   'a block of negative count': { schema: EMPTY, count: -1 },
@@ -105,6 +126,8 @@ const CLAIMS: Record<string, Claims> = {
   'a fixed type of no bytes': { schema: of({ type: 'fixed', name: 'f', size: 0 }), count: 900_000 },
   'types that double': { schema: doubling(), count: 1 },
   'a type that contains itself': { schema: of('r'), count: 1 },
+  'records that repeat a wide type': { schema: repeating(2_000), ...tail(1) },
+  'many wide records without bytes': { schema: repeating(300), ...tail(200) },
   'a deep schema': { schema: JSON.parse(`${'{"type":'.repeat(1_000)}"null"${'}'.repeat(1_000)}`), count: 1 },
   'a deflate bomb': {
     schema: EMPTY,
@@ -127,4 +150,32 @@ describe('Avro files with false claims are refused', () => {
       expect(() => readManifestList(bytes)).toThrow(BadAvro)
       expect(() => readManifest(bytes, { sequenceNumber: 1, addedSnapshotId: 1n })).toThrow(BadAvro)
     })
+})
+
+describe('the work of one turn is bounded', () => {
+  const records = (claims: Claims) => openAvro(container(claims), (schema) => schema).batches
+
+  test('wide records without bytes end a batch', () => {
+    // Each record has 90,000 nulls, and a batch could have 1,000 of them.
+    const first = records({ schema: repeating(300), ...tail(200) }).next()
+    expect(first.value).toHaveLength(1)
+  })
+
+  test('a block without records ends a batch', () => {
+    expect(records({ schema: EMPTY, count: 0 }).next()).toEqual({ done: false, value: [] })
+  })
+
+  test('the values of all records of a file are limited', () => {
+    const read = () => [...records({ schema: repeating(300), ...tail(200) })]
+    expect(read).toThrow('more than 8000000 values: write smaller manifests')
+  })
+
+  test('full containers of a deletion vector end a part', () => {
+    const rows = Array.from({ length: 8 * 65_536 }, (_, i) => i)
+    const parts = [...deletedLines(deletionVector(rows), rows.length)]
+    expect(parts.length).toBeGreaterThan(2)
+    expect(parts.join('')).toBe(
+      Array.from({ length: 8 }, (_, i) => `${i * 65_536},${(i + 1) * 65_536}\n`).join(''),
+    )
+  })
 })

@@ -21,6 +21,9 @@ const BITMAP_VALUES = 2 ** 32
 /** Positions above the safe integers do not exist: no file has as many rows. */
 const KEY_MAX = 2 ** 21 - 1
 
+/** A blob is held in memory. A bitmap of this size covers 500 million rows. */
+export const VECTOR_BYTES_MAX = 64 * 1_048_576
+
 /** The bytes are not a deletion vector, or not the expected one. */
 export class BadDeletionVector extends AuthorError {
   override readonly name = 'BadDeletionVector'
@@ -166,16 +169,29 @@ function* ordered(runs: Iterable<Run>): Generator<Run> {
   }
 }
 
-/** The runs as lines of CSV, in parts, for the engine (`table-sql.ts`). */
+/**
+ * The runs as lines of CSV, in parts, for the engine (`table-sql.ts`). Each part takes some milliseconds.
+ * @throws BadDeletionVector
+ */
 export function* deletedLines(blob: Uint8Array, rows: number): Generator<string> {
   let lines: string[] = []
+  let values = 0
+  let runs = 0
   for (const { from, to } of deletedRuns(blob, rows)) {
     lines.push(`${from},${to}\n`)
-    if (lines.length < LINES_PER_PART) continue
+    values += to - from
+    runs += 1
+    if (runs > RUNS_MAX) throw damaged(`it has more than ${RUNS_MAX} ranges of rows`)
+    if (lines.length < LINES_PER_PART && values < VALUES_PER_PART) continue
     yield lines.join('')
     lines = []
+    values = 0
   }
   yield lines.join('')
 }
 
-const LINES_PER_PART = 65_536
+const LINES_PER_PART = 16_384
+/** A bitmap takes time for each value, also when its values are one range. */
+const VALUES_PER_PART = 262_144
+/** The lines of more ranges would take more than 200 MB on the disk of each machine that reads the table. */
+const RUNS_MAX = 10_000_000
