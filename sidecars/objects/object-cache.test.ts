@@ -1,5 +1,7 @@
 import { beforeEach, expect, test } from 'bun:test'
+import { statSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { testDirectory } from '../../tools/test/directory.ts'
 import { openObjectCache } from './object-cache.ts'
@@ -149,7 +151,8 @@ test('a copy of an unexpected size is downloaded again', async () => {
 })
 
 test.if(process.platform === 'linux')('a process on another file system has copies of its own', async () => {
-  const own = await mkdtemp('/dev/shm/sluice-cache-')
+  const isOther = (path: string) => statSync(path).dev !== statSync(tmpdir()).dev
+  const own = await mkdtemp(join(['/dev/shm', '/var/tmp'].find(isOther) ?? '', 'sluice-cache-'))
   try {
     const cache = await openObjectCache({ leased: join(own, 'leased'), shared, maxBytes: 1_000 })
     ;(await cache.acquire(object('a'), writing('content'))).release()
