@@ -1,10 +1,10 @@
-import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import type { Column } from '../../../lake/engine/instance.ts'
 import { tokensOf } from '../../../lake/engine/tokens.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { landingName } from '../author/csv-fault.ts'
 import { argument, callWith, type ReaderCall } from './calls.ts'
+import { commonFormat, compareFormats, DELIMITER, sniffCall } from './csv-formats.ts'
 import { mayEndInQuote, openQuote } from './cut-files.ts'
 import { compressionOf } from './files.ts'
 import {
@@ -18,6 +18,7 @@ import {
   valueBeside,
 } from './reader.ts'
 import { factsSql, isKept, trimmed, typeOf } from './text-types.ts'
+import { lossSql, warnOfLoss } from './typed-loss.ts'
 
 // CSV: DuckDB chooses types by the first rows of each file. Here all values are read as text once, and each column gets the type
 // that keeps all of them.
@@ -26,26 +27,11 @@ import { factsSql, isKept, trimmed, typeOf } from './text-types.ts'
 const TYPES = ['types', 'dtypes', 'column_types']
 /** Arguments with which an author chooses the types. */
 const OWN_TYPES = ['all_varchar', 'auto_type_candidates']
-/** Arguments that change nothing about the format that the first line shows. */
-const PLAIN = new Set([
-  null,
-  'filename',
-  'union_by_name',
-  'header',
-  'delim',
-  'sep',
-  'quote',
-  'escape',
-  'sample_size',
-])
-/** DuckDB needs 6 ms per file to find out its format. */
-const SNIFFED_FILES = 10
 const SAMPLED_ROWS = 20_480
 /** Columns of one query of aggregates. */
 const COLUMNS_AT_ONCE = 64
 /** Columns whose values are looked at one by one. */
 const EXAMINED_COLUMNS = 100
-const DELIMITER = /[,;|\t]/
 
 /** The arguments to add to a call of `read_csv`. Throws for dates with two meanings. */
 export async function csvArguments(reader: Reader): Promise<Record<string, string>> {
@@ -53,6 +39,7 @@ export async function csvArguments(reader: Reader): Promise<Record<string, strin
   if (argument(call, 'auto_detect') !== undefined) return {}
   if (argument(call, 'quote', 'encoding') === undefined) await refuseOpenQuotes(reader)
   if (argument(call, 'columns') !== undefined) return ownFormats(reader, 'columns')
+  await compareFormats(reader)
   const byName: Record<string, string> =
     argument(call, 'union_by_name') === undefined ? { union_by_name: 'true' } : {}
   const types = argument(call, ...TYPES)
@@ -97,20 +84,6 @@ function noteOneColumn({ call, files, warn, isNewTable }: Reader, columns: reado
   warn(text)
 }
 
-/** SQL of the format that the engine finds in one file. */
-const sniffCall = (call: ReaderCall, file: string): string =>
-  callWith(
-    {
-      ...call,
-      name: 'sniff_csv',
-      arguments: [
-        { name: null, text: quoteLiteral(file) },
-        ...call.arguments.filter(({ name }) => name !== null),
-      ],
-    },
-    { filename: null, union_by_name: null },
-  )
-
 /**
  * The formats of the dates to which the author gave a type. Without a format, the engine chooses one for each file. Throws for
  * dates with two meanings.
@@ -128,7 +101,33 @@ async function ownFormats(
   const formats: Record<string, string> = {}
   for (const column of (await offColumns(reader, dates, asText)).slice(0, EXAMINED_COLUMNS))
     await datedType(reader, column, { asText, formats })
+  await warnOfLosses(reader, typed, { described, asText, formats })
   return formats
+}
+
+/** Warns of values that the types of the author change. A format that applies to dates says what the author means. */
+async function warnOfLosses(
+  reader: Reader,
+  typed: string,
+  { described, asText, formats }: { described: readonly Column[]; asText: string; formats: object },
+): Promise<void> {
+  const { call } = reader
+  const given = argument(call, typed) ?? ''
+  const keys = given.startsWith('{') ? new Set(keysOf(given)) : null
+  const isFormatted = (name: string) => name in formats || argument(call, name) !== undefined
+  const columns = described.filter(
+    ({ name, type }) =>
+      keys?.has(name.toLowerCase()) !== false &&
+      lossSql('v', type) !== null &&
+      !(type === 'DATE' && isFormatted('dateformat')) &&
+      !(type === 'TIMESTAMP' && isFormatted('timestampformat')),
+  )
+  const found = await ofEach(reader, columns, asText, (value, type) => [
+    `count(*) FILTER (WHERE ${lossSql(value, type) ?? 'false'})`,
+  ])
+  const lossy = columns.filter((_, index) => Number(found[index]?.[0] ?? 0) > 0)
+  for (const { name, type } of lossy.slice(0, EXAMINED_COLUMNS))
+    await warnOfLoss(reader, textsOf(name, asText, textOf(call, quoteIdentifier(name), type)), type)
 }
 
 interface Found {
@@ -296,51 +295,4 @@ function keysOf(struct: string): string[] {
     if (tokens[index + 1]?.text !== ':') return []
     return [(name ?? text.slice(1, -1).replaceAll("''", "'")).toLowerCase()]
   })
-}
-
-/** The format of many files with the same first line; null: each file has its own format. */
-async function commonFormat({ call, files, rows }: Reader) {
-  if (files.length <= SNIFFED_FILES || !call.arguments.every(({ name }) => PLAIN.has(name))) return null
-  if (new Set(files.map(firstLine)).size > 1) return null
-  const sizes = files.map((file) => statSync(file).size)
-  const largest = files[sizes.indexOf(Math.max(...sizes))] ?? ''
-  const one = {
-    ...call,
-    arguments: [
-      { name: null, text: quoteLiteral(largest) },
-      ...call.arguments.filter(({ name }) => name !== null),
-    ],
-  }
-  const [[delim, quote, escaped, skip, hasHeader] = []] = await rows(
-    `SELECT "Delimiter", "Quote", "Escape", "SkipRows"::VARCHAR, "HasHeader"::VARCHAR FROM ${sniffCall(call, largest)}`,
-  )
-  if (skip !== '0' || hasHeader !== 'true' || !delim || delim === '(empty)') return null
-  const written = (name: string, ...values: (string | null | undefined)[]) =>
-    argument(call, name) === undefined
-      ? { [name]: quoteLiteral(values.find((value) => value && value !== '(empty)') ?? '"') }
-      : {}
-  return {
-    sample: callWith(one, { filename: null }),
-    arguments: {
-      ...(argument(call, 'delim', 'sep') === undefined ? { delim: quoteLiteral(delim) } : {}),
-      ...written('quote', quote),
-      ...written('escape', escaped, quote),
-      ...(argument(call, 'header') === undefined ? { header: 'true' } : {}),
-    },
-  }
-}
-
-const LINE_BYTES = 65_536
-
-/** The first line of a file, as bytes. A longer line counts as its file's own. */
-function firstLine(path: string): string {
-  const file = openSync(path, 'r')
-  try {
-    const bytes = Buffer.alloc(LINE_BYTES)
-    const length = readSync(file, bytes, 0, LINE_BYTES, 0)
-    const end = bytes.subarray(0, length).indexOf(0x0a)
-    return end === -1 ? path : bytes.toString('latin1', 0, end)
-  } finally {
-    closeSync(file)
-  }
 }

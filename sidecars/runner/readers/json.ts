@@ -18,6 +18,7 @@ import {
   valueBeside,
 } from './reader.ts'
 import { isFloat, isKept, isLong, numberType, survives } from './text-types.ts'
+import { lossSql, warnOfLoss } from './typed-loss.ts'
 
 // JSON: DuckDB looks at all rows, and the types that it chooses are checked against the values as written.
 
@@ -25,6 +26,8 @@ import { isFloat, isKept, isLong, numberType, survives } from './text-types.ts'
 const STRUCT_KEYS = 1_000
 /** Levels of objects and arrays. The engine needs seconds for a thousand levels, and ends at ten thousand. */
 const DEPTH_MAX = 200
+/** Values with types of the author that are looked at. Each needs a read of the files. */
+const EXAMINED_LEAVES = 100
 
 const LOOK_AT_ALL = {
   sample_size: '-1',
@@ -51,8 +54,8 @@ export async function jsonArguments(reader: Reader): Promise<Record<string, stri
   const { call } = reader
   // The engine parses nested values by recursion, so no value reaches it before this check.
   const found = await scanned(reader)
-  const isTyped = argument(call, 'columns', 'auto_detect') !== undefined
-  if (call.kind === 'json_objects' || isTyped) return {}
+  if (call.kind === 'json_objects' || argument(call, 'auto_detect') !== undefined) return {}
+  if (argument(call, 'columns') !== undefined) return typedArguments(reader)
   const all = Object.fromEntries(
     Object.entries(LOOK_AT_ALL).filter(
       ([name]) => name === 'sample_size' || argument(call, name) === undefined,
@@ -84,6 +87,34 @@ export async function jsonArguments(reader: Reader): Promise<Record<string, stri
     ([name, type]) => `${quoteLiteral(name)}: ${quoteLiteral(renderDuckType(type, quoteIdentifier))}`,
   )
   return columns.length === 0 ? all : { columns: `{${columns.join(', ')}}`, ...formats }
+}
+
+/**
+ * The formats of the dates to which the author gave a type. Throws for dates with two meanings, and warns of values that the types
+ * change.
+ */
+async function typedArguments(reader: Reader): Promise<Record<string, string>> {
+  const { call } = reader
+  const formats: Record<string, string> = {}
+  const described = await reader.describe(callWith(call, { filename: null }))
+  const leaves = described.flatMap(({ name, type }) =>
+    leavesOf(parseDuckType(type), { name, column: name, path: '$', isMany: false, key: null }, canChange),
+  )
+  for (const leaf of leaves.slice(0, EXAMINED_LEAVES)) {
+    const texts = valuesOf(reader, leaf)
+    const options = dateOptions(leaf.type)
+    const isFormatted = options !== null && argument(call, ...options) !== undefined
+    if (options !== null && !isFormatted) {
+      const [beside] = await reader.rows(
+        `SELECT v FROM ${texts.from} WHERE NOT ${isKept('v', leaf.type)} LIMIT 1`,
+      )
+      const format = beside === undefined ? null : await dateFormat(reader, texts)
+      if (format !== null) formats[options[0]] ??= quoteLiteral(format)
+    }
+    if (!isFormatted && (options === null || formats[options[0]] === undefined))
+      await warnOfLoss(reader, texts, leaf.type)
+  }
+  return formats
 }
 
 /** The findings in the bytes of all files. Throws for values that are nested too deeply. */
@@ -119,33 +150,46 @@ const isRenamed = (name: string, columns: readonly Column[]) => {
 }
 
 /** The parts of a type that can hide a changed value. */
-function leavesOf(type: DuckType, at: Omit<Leaf, 'type'>): Leaf[] {
+function leavesOf(type: DuckType, at: Omit<Leaf, 'type'>, isLeaf = isDetected): Leaf[] {
   switch (type.kind) {
     case 'scalar':
-      return ['DOUBLE', 'JSON', 'DATE', 'TIMESTAMP'].includes(type.name) ? [{ ...at, type: type.name }] : []
-    case 'decimal':
-      return []
+    case 'decimal': {
+      const name = renderDuckType(type, quoteIdentifier)
+      return isLeaf(name) ? [{ ...at, type: name }] : []
+    }
     case 'list':
-      return leavesOf(type.element, { ...at, name: `${at.name}[]`, path: `${at.path}[*]`, isMany: true })
+      return leavesOf(
+        type.element,
+        { ...at, name: `${at.name}[]`, path: `${at.path}[*]`, isMany: true },
+        isLeaf,
+      )
     case 'map':
-      return leavesOf(type.value, {
-        ...at,
-        name: `${at.name}.*`,
-        path: `${at.path}.*`,
-        isMany: true,
-        key: null,
-      })
+      return leavesOf(
+        type.value,
+        { ...at, name: `${at.name}.*`, path: `${at.path}.*`, isMany: true, key: null },
+        isLeaf,
+      )
     case 'struct':
       return type.fields.flatMap((field) =>
-        leavesOf(field.type, {
-          ...at,
-          name: `${at.name}.${field.name}`,
-          path: `${at.path}.${JSON.stringify(field.name)}`,
-          key: field.name.toLowerCase(),
-        }),
+        leavesOf(
+          field.type,
+          {
+            ...at,
+            name: `${at.name}.${field.name}`,
+            path: `${at.path}.${JSON.stringify(field.name)}`,
+            key: field.name.toLowerCase(),
+          },
+          isLeaf,
+        ),
       )
   }
 }
+
+/** The types that can change a value of a file. */
+const canChange = (type: string) => lossSql('v', type) !== null || dateOptions(type) !== null
+
+/** The types among those that the engine detects. */
+const isDetected = (type: string) => ['DOUBLE', 'JSON', 'DATE', 'TIMESTAMP'].includes(type)
 
 /** The type with another type at one leaf. */
 function replaced(type: DuckType, leaf: Leaf, by: string): DuckType {
@@ -229,16 +273,20 @@ async function kindOf(reader: Reader, { from, column }: Texts): Promise<string> 
   return isScalar ? 'VARCHAR' : 'JSON'
 }
 
+const TIMESTAMP_OPTIONS = ['timestampformat', 'timestamp_format'] as const
+/** The names of the argument with the format of a type; null: values of the type have no format. */
+function dateOptions(type: string): readonly [string, string] | null {
+  if (type === 'DATE') return ['dateformat', 'date_format']
+  return type === 'TIMESTAMP' ? TIMESTAMP_OPTIONS : null
+}
+
 async function dateType(
   reader: Reader,
   texts: Texts,
   { type, formats }: { type: string; formats: Record<string, string> },
 ): Promise<string> {
   const { call } = reader
-  const [option, other] =
-    type === 'DATE'
-      ? (['dateformat', 'date_format'] as const)
-      : (['timestampformat', 'timestamp_format'] as const)
+  const [option, other] = dateOptions(type) ?? TIMESTAMP_OPTIONS
   if (argument(call, option, other) !== undefined) return type
   const [beside] = await reader.rows(`SELECT v FROM ${texts.from} WHERE NOT ${isKept('v', type)} LIMIT 1`)
   if (beside === undefined) return type

@@ -452,3 +452,95 @@ test.each([
   zone({ [name]: bytes })
   expect((await rows("select count(*) from read_csv('ZONE/*')")).rows).toEqual([['50001']])
 })
+
+/** Files of one call, one of which is read as another table. */
+const OTHER_TABLES: readonly [string, string, string][] = [
+  ['a broken quote', 'id,name,age\n1,"ann" b,30\n2,bob\n3,c,4,5\n', 'column0'],
+  ['a missing value', 'id,name,age\n1,x,2\n2,y', 'id,name,age'],
+  ['no header', '3,carl,41\n4,dora,28\n', 'column0'],
+  ['no header and only texts', 'x,carl,y\nz,dora,y\n', 'carl'],
+]
+test.each(OTHER_TABLES)('CSV refuses a file with %s beside a good file', async (_, content, name) => {
+  for (const names of [
+    ['a.csv', 'b.csv'],
+    ['b.csv', 'a.csv'],
+  ] as const) {
+    zone({ [names[0]]: 'id,name,age\n1,ann,30\n2,bob,40\n', [names[1]]: content })
+    const message = await refused("select * from read_csv_auto('ZONE/*.csv')")
+    for (const text of [...names, 'has no column of', name]) expect(message).toContain(text)
+  }
+})
+
+test('a warning tells of lines above the header, and of comments', async () => {
+  zone({ 'a.csv': 'Report of May\nid,name\n1,ann\n2,bob\n' })
+  const { warnings } = await rows("from read_csv('ZONE/a.csv')")
+  expect(warnings.join()).toContain('a.csv: the first 1 lines are left out: write skip=1')
+  zone({ 'a.csv': '# made by hand\nid,name\n1,ann\n# old\n2,bob\n' })
+  const commented = (await rows("from read_csv('ZONE/a.csv')")).warnings
+  expect(commented.join()).toMatch(/a\.csv: (lines with "#"|the first 1 lines) are left out/)
+})
+
+test('CSV files may have different columns as long as they share one', async () => {
+  zone({
+    'a.csv': 'id,x\n1,2\n',
+    'b.csv': 'ID,y\n3,4\n',
+    'c.csv': 'y,z\n5,6\n',
+    'd.csv': '',
+    'e.csv': 'z,id\n',
+  })
+  expect((await rows("select * from read_csv_auto('ZONE/*.csv')")).rows).toHaveLength(3)
+})
+
+/** A type of the author, and a value that the engine rounds or cuts to it. */
+const LOSSES: readonly [string, string][] = [
+  ['INTEGER', '1.5'],
+  ['DECIMAL(9,2)', '1.255'],
+  ['DOUBLE', '9007199254740993'],
+  ['DATE', '2026-01-02 10:00:00'],
+  ['TIMESTAMP', '2026-01-02 10:00:00+02'],
+]
+test.each(LOSSES)('a warning names a value that the type %s changes: %s', async (type, value) => {
+  const json = value.includes('-') ? `"${value}"` : value
+  zone({ 'a.csv': `id,a\n1,${value}\n`, 'a.json': `[{"id": 1, "a": ${json}, "s": {"b": [${json}]}}]` })
+  const rounded = `"${value}" is rounded or cut by the type ${type}`
+  for (const given of [`types={'a': '${type}'}`, `columns={'id': 'INT', 'a': '${type}'}`])
+    expect((await rows(`select a from read_csv('ZONE/a.csv', ${given})`)).warnings).toEqual([
+      expect.stringContaining(`a.csv, column "a": ${rounded}`),
+    ])
+  const columns = `{'a': '${type}', 's': 'STRUCT(b ${type}[])'}`
+  expect((await rows(`from read_json('ZONE/a.json', columns=${columns})`)).warnings).toEqual([
+    expect.stringContaining(`a.json, column "a": ${rounded}`),
+    expect.stringContaining(`a.json, column "s.b[]": ${rounded}`),
+  ])
+})
+
+test('a warning names a boolean of JSON that becomes a number', async () => {
+  zone({ 'a.json': '{"a": true}' })
+  const { warnings } = await rows("from read_json('ZONE/a.json', columns={'a': 'INTEGER'})")
+  expect(warnings.join()).toContain('"true" is rounded or cut by the type INTEGER')
+})
+
+test('values that fit the types of the author cause no warning', async () => {
+  const kept = { INTEGER: '2.0', 'DECIMAL(9,2)': '1.250', DOUBLE: '0.1', DATE: '2026-01-02', BIGINT: '1e5' }
+  const names = Object.keys(kept).map((_, at) => `c${at}`)
+  const types = `{${Object.keys(kept).map((type, at) => `'c${at}': '${type}'`)}}`
+  const json = `{${Object.values(kept).map((value, at) => `"c${at}": ${value.includes('-') ? `"${value}"` : value}`)}}`
+  zone({ 'a.csv': `${names}\n${Object.values(kept)}\n`, 'a.json': json })
+  expect((await rows(`from read_csv('ZONE/a.csv', columns=${types})`)).warnings).toEqual([])
+  expect((await rows(`from read_json('ZONE/a.json', columns=${types})`)).warnings).toEqual([])
+})
+
+test('JSON refuses dates with two meanings in a column that the author typed', async () => {
+  for (const type of ['DATE', 'TIMESTAMP']) {
+    zone({ 'a.json': '[{"d": "03-04-26", "l": ["03-04-26"]}, {"d": "04-05-26", "l": []}]' })
+    expect(await refused(`from read_json('ZONE/a.json', columns={'d': '${type}'})`)).toContain('two meanings')
+    expect(await refused(`from read_json('ZONE/a.json', columns={'l': '${type}[]'})`)).toContain(
+      'two meanings',
+    )
+  }
+  zone({ 'a.json': '[{"d": "13-04-2026"}, {"d": "04-05-2026"}]' })
+  expect((await rows("from read_json('ZONE/a.json', columns={'d': 'DATE'})")).rows).toEqual([
+    ['2026-04-13'],
+    ['2026-05-04'],
+  ])
+})

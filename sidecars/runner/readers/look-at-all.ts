@@ -8,7 +8,7 @@ import { csvArguments } from './csv.ts'
 import { checkFiles } from './files.ts'
 import { jsonArguments } from './json.ts'
 import { parquetArguments } from './parquet.ts'
-import type { Reader } from './reader.ts'
+import { isFatal, orNull, type Reader } from './reader.ts'
 
 // DuckDB looks at a part of the files, and casts the rest. Here every call of a reader gets the types that keep all values.
 
@@ -132,22 +132,9 @@ const lookedAt = (call: ReaderCall) =>
 
 /** A row that the engine cannot read is an error of the file. With another sample, the engine would not name the row. */
 function throwFaultOfCsv(error: unknown): never {
-  if (error instanceof EngineError && !FATAL.has(error.kind) && csvFault(error.message) !== null)
+  if (error instanceof EngineError && !isFatal(error) && csvFault(error.message) !== null)
     throw new EngineError(error.kind, error.message)
   throw error
-}
-
-const FATAL: ReadonlySet<string> = new Set(['interrupted', 'out_of_memory', 'broken'])
-
-/** Null: the engine has refused a query about the files. A refusal of the files is thrown. */
-async function orNull<Result>(work: Promise<Result>): Promise<Result | null> {
-  try {
-    return await work
-  } catch (error) {
-    const isEngines = error instanceof EngineError && error.cause !== undefined
-    if (isEngines && !FATAL.has(error.kind)) return null
-    throw error
-  }
 }
 
 /** The error at the line of the call. */

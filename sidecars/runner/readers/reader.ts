@@ -93,3 +93,19 @@ export const textsOf = (column: string, source: string, value = trimmed(quoteIde
   column,
   from: `(SELECT ${value} AS v, ${FILE_COLUMN} AS file FROM ${source})`,
 })
+
+const FATAL: ReadonlySet<string> = new Set(['interrupted', 'out_of_memory', 'broken'])
+
+/** True for an error after which the engine or the attempt cannot go on. */
+export const isFatal = ({ kind }: EngineError): boolean => FATAL.has(kind)
+
+/** Null: the engine has refused a query about the files. A refusal of the files is thrown. */
+export async function orNull<Result>(work: Promise<Result>): Promise<Result | null> {
+  try {
+    return await work
+  } catch (error) {
+    const isEngines = error instanceof EngineError && error.cause !== undefined
+    if (isEngines && !isFatal(error)) return null
+    throw error
+  }
+}

@@ -69,7 +69,14 @@ export const survives = (value: string): string =>
   )
 export const isLong = (value: string): string =>
   both(`strlen(${value}) > ${SURE_DIGITS}`, `length(${digitsOf(value)}) > ${SURE_DIGITS}`)
-const decimalsOf = (value: string) => `length(rtrim(split_part(${value}, '.', 2), '0'))`
+/** SQL of the number of decimals without zeros at the end. */
+export const decimalsOf = (value: string): string => `length(rtrim(split_part(${value}, '.', 2), '0'))`
+/** True for a number with more digits than a DOUBLE keeps. */
+export const hasMoreDigits = (value: string): string =>
+  both(
+    `strlen(${value}) > ${SURE_DIGITS} AND ${full(value, FLOAT)}`,
+    both(`NOT ${survives(value)}`, isLong(value)),
+  )
 /** True for a float of a program: DOUBLE gives back its digits, and it has too many decimals for an amount. */
 export const isFloat = (value: string): string =>
   either(
@@ -116,12 +123,7 @@ export const factsSql = (value: string): Readonly<Record<keyof TextFacts, string
     bigint: count(both(full(value, WHOLE), isOf(value, 'BIGINT'))),
     plain: count(isPlain),
     float: count(full(value, FLOAT)),
-    lossy: count(
-      both(
-        `strlen(${value}) > ${SURE_DIGITS} AND ${full(value, FLOAT)}`,
-        both(`NOT ${survives(value)}`, isLong(value)),
-      ),
-    ),
+    lossy: count(hasMoreDigits(value)),
     amounts: count(
       both(
         `strlen(${value}) > ${SURE_DIGITS} AND ${isPlain}`,
