@@ -8,7 +8,7 @@ import { AsyncByteQueue, makeData, RecordBatch, RecordBatchStreamWriter, Schema,
 import { type ColumnReader, columnReader } from './arrow-column.ts'
 import { JsonTooLarge } from './json-bytes.ts'
 import { leastJsonBytes, uniqueNames } from './json-shape.ts'
-import { nextChunk } from './rows.ts'
+import { chunksOf } from './rows.ts'
 import { columnVector } from './vector.ts'
 
 export interface ArrowLimits {
@@ -44,10 +44,9 @@ export async function arrowBytes(
   limits: ArrowLimits = {},
 ): Promise<ArrowSummary & { bytes: Uint8Array }> {
   const writer = new ChunkWriter(result, limits)
-  while (!writer.summary.truncated) {
-    const chunk = await nextChunk(result)
-    if (chunk === undefined) break
+  for await (const chunk of chunksOf(result)) {
     writer.add(chunk)
+    if (writer.summary.truncated) break
   }
   return { ...writer.summary, bytes: writer.end() }
 }

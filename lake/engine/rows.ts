@@ -1,4 +1,9 @@
-import { type DuckDBDataChunk, type DuckDBResult, ResultReturnType } from '@duckdb/node-api'
+import {
+  type DuckDBDataChunk,
+  DuckDBMaterializedResult,
+  type DuckDBResult,
+  ResultReturnType,
+} from '@duckdb/node-api'
 import { EngineError, mapped } from './error.ts'
 
 /** A stream that ended early. Running the same SQL with `run` reports the reason. */
@@ -19,4 +24,13 @@ export async function nextChunk(result: DuckDBResult): Promise<DuckDBDataChunk |
   if (chunk !== null && chunk.rowCount > 0) return chunk
   if (result.returnType === ResultReturnType.INVALID) throw new BrokenStream()
   return undefined
+}
+
+/** Yields all rows of a result. Throws `EngineError`. Rows that are already in memory need no call of another thread. */
+export async function* chunksOf(result: DuckDBResult): AsyncGenerator<DuckDBDataChunk> {
+  if (result instanceof DuckDBMaterializedResult) {
+    for (let index = 0; index < result.chunkCount; index += 1) yield result.getChunk(index)
+    return
+  }
+  for (let chunk = await nextChunk(result); chunk !== undefined; chunk = await nextChunk(result)) yield chunk
 }

@@ -49,7 +49,7 @@ async function fileOf({ fields }: Schema, columns: string): Promise<LocalFile> {
 /** Whether the engine reads the files by name. Its rows must equal those of the general way. */
 async function isByName(schema: Schema, files: readonly LocalFile[]): Promise<boolean> {
   const from = readTable(schema, files)
-  const source = await sourceIn(engine, { from, byName: readByName(schema, files) })
+  const source = await sourceIn(engine, { from, byName: readByName(schema, files, ROWS) })
   expect(await engine.describe(`FROM ${source}`)).toEqual(await engine.describe(`FROM ${from}`))
   const different = await engine.read(
     `SELECT count(*) FROM ((FROM ${source} EXCEPT ALL FROM ${from}) UNION ALL (FROM ${from} EXCEPT ALL FROM ${source}))`,
@@ -89,7 +89,7 @@ describe('files are read by name', () => {
     const file = await fileOf(PLAIN, A_AND_B)
     const source = await sourceIn(engine, {
       from: readTable(PLAIN, [file]),
-      byName: readByName(PLAIN, [file]),
+      byName: readByName(PLAIN, [file], ROWS),
     })
     const plan = await engine.read(`EXPLAIN SELECT * FROM ${source} WHERE a > ${ROWS}`)
     expect(String(plan.value(1, 0))).toContain('EMPTY_RESULT')
@@ -125,7 +125,7 @@ describe('files are read by field id', () => {
   test('if a file is missing, so that the query reports it', async () => {
     const file = { path: join(directory, 'missing.parquet'), recordCount: ROWS }
     const from = readTable(PLAIN, [file])
-    expect(await sourceIn(engine, { from, byName: readByName(PLAIN, [file]) })).toBe(from)
+    expect(await sourceIn(engine, { from, byName: readByName(PLAIN, [file], ROWS) })).toBe(from)
   })
 
   const file: LocalFile = { path: '/x.parquet', recordCount: ROWS }
@@ -143,7 +143,7 @@ describe('files are read by field id', () => {
       [file],
     ],
   ])('without a check if %s', (_, schema, files) => {
-    expect(readByName(schema, files)).toBeUndefined()
+    expect(readByName(schema, files, ROWS)).toBeUndefined()
   })
 })
 
