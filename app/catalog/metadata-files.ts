@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import { keyIn, metadataLocation } from '../../lake/iceberg/format/location.ts'
+import { BadUpdate } from '../../lake/iceberg/format/wire.ts'
 import type { NewId } from '../core/ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { badRequest } from './errors.ts'
 
 /** Limit of the metadata cache. Metadata of a table is about 2 KB and grows by about 1 KB per snapshot. */
 const CACHE_BYTES_MAX = 64 * 1_048_576
@@ -34,11 +34,11 @@ export function makeMetadataFiles({ objects, newId }: { objects: ObjectStore; ne
 
     /**
      * Writes a new metadata file of a table and returns its location. `replaced` is the location of the previous metadata file.
-     * Throws 400 for a file that is too large.
+     * Throws BadUpdate for a file that is too large.
      */
     async write(tableLocation: string, replaced: string | undefined, text: string): Promise<string> {
       if (text.length > METADATA_CHARACTERS_MAX)
-        throw badRequest(
+        throw new BadUpdate(
           `metadata: ${tableLocation} would have ${text.length} characters of metadata, more than ${METADATA_CHARACTERS_MAX}: remove snapshots, schemas or properties`,
         )
       const location = metadataLocation(tableLocation, versionAfter(replaced), newId())
