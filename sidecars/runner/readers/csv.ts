@@ -36,7 +36,8 @@ const EXAMINED_COLUMNS = 100
 /** The arguments to add to a call of `read_csv`. Throws for dates with two meanings. */
 export async function csvArguments(reader: Reader): Promise<Record<string, string>> {
   const { call } = reader
-  if (argument(call, 'auto_detect') !== undefined) return {}
+  const isDetected = argument(call, 'auto_detect') === undefined
+  if (!isDetected) return argument(call, 'columns') === undefined ? {} : ownFormats(reader, 'columns')
   if (argument(call, 'quote', 'encoding') === undefined) await refuseOpenQuotes(reader)
   if (argument(call, 'columns') !== undefined) return ownFormats(reader, 'columns')
   await compareFormats(reader)

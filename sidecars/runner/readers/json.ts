@@ -54,8 +54,9 @@ export async function jsonArguments(reader: Reader): Promise<Record<string, stri
   const { call } = reader
   // The engine parses nested values by recursion, so no value reaches it before this check.
   const found = await scanned(reader)
-  if (call.kind === 'json_objects' || argument(call, 'auto_detect') !== undefined) return {}
+  if (call.kind === 'json_objects') return {}
   if (argument(call, 'columns') !== undefined) return typedArguments(reader)
+  if (argument(call, 'auto_detect') !== undefined) return {}
   const all = Object.fromEntries(
     Object.entries(LOOK_AT_ALL).filter(
       ([name]) => name === 'sample_size' || argument(call, name) === undefined,

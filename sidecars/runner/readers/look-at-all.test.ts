@@ -478,6 +478,8 @@ test('a warning tells of lines above the header, and of comments', async () => {
   zone({ 'a.csv': '# made by hand\nid,name\n1,ann\n# old\n2,bob\n' })
   const commented = (await rows("from read_csv('ZONE/a.csv')")).warnings
   expect(commented.join()).toMatch(/a\.csv: (lines with "#"|the first 1 lines) are left out/)
+  zone({ 'a.csv': 'id,name\n1,ann\n#2,bob\n' })
+  expect((await rows("from read_csv('ZONE/a.csv', comment='')")).rows).toHaveLength(2)
 })
 
 test('CSV files may have different columns as long as they share one', async () => {
@@ -503,15 +505,21 @@ test.each(LOSSES)('a warning names a value that the type %s changes: %s', async 
   const json = value.includes('-') ? `"${value}"` : value
   zone({ 'a.csv': `id,a\n1,${value}\n`, 'a.json': `[{"id": 1, "a": ${json}, "s": {"b": [${json}]}}]` })
   const rounded = `"${value}" is rounded or cut by the type ${type}`
-  for (const given of [`types={'a': '${type}'}`, `columns={'id': 'INT', 'a': '${type}'}`])
+  const columnsOfCsv = `columns={'id': 'INT', 'a': '${type}'}`
+  for (const given of [
+    `types={'a': '${type}'}`,
+    columnsOfCsv,
+    `auto_detect=false, header=true, ${columnsOfCsv}`,
+  ])
     expect((await rows(`select a from read_csv('ZONE/a.csv', ${given})`)).warnings).toEqual([
       expect.stringContaining(`a.csv, column "a": ${rounded}`),
     ])
   const columns = `{'a': '${type}', 's': 'STRUCT(b ${type}[])'}`
-  expect((await rows(`from read_json('ZONE/a.json', columns=${columns})`)).warnings).toEqual([
-    expect.stringContaining(`a.json, column "a": ${rounded}`),
-    expect.stringContaining(`a.json, column "s.b[]": ${rounded}`),
-  ])
+  for (const given of [`columns=${columns}`, `auto_detect=false, columns=${columns}`])
+    expect((await rows(`from read_json('ZONE/a.json', ${given})`)).warnings).toEqual([
+      expect.stringContaining(`a.json, column "a": ${rounded}`),
+      expect.stringContaining(`a.json, column "s.b[]": ${rounded}`),
+    ])
 })
 
 test('a warning names a boolean of JSON that becomes a number', async () => {

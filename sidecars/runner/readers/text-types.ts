@@ -7,7 +7,8 @@ const DATE = String.raw`\d{4}-\d{1,2}-\d{1,2}`
 const TIME = String.raw`\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?`
 const ZONE = String.raw`( ?[-+]\d{2}(:?\d{2})?|Z)`
 const WHOLE = String.raw`[-+]?\d+`
-const PLAIN = String.raw`[-+]?(\d+\.?\d*|\.\d+)`
+/** A number without an exponent, as a pattern. */
+export const PLAIN = String.raw`[-+]?(\d+\.?\d*|\.\d+)`
 const FLOAT = String.raw`${PLAIN}([eE][-+]?\d+)?|[-+]?(?i:inf|infinity|nan)`
 /** A number that would lose its first characters: `00123`, `+4930123456`. */
 const PADDED = String.raw`^[-+]?0\d|^\+\d{7}`

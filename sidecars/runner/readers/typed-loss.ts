@@ -1,12 +1,11 @@
 import { shown } from '../../../lake/pipeline/names.ts'
 import { placeOf, type Reader, type Texts } from './reader.ts'
-import { decimalsOf, hasMoreDigits } from './text-types.ts'
+import { decimalsOf, hasMoreDigits, PLAIN } from './text-types.ts'
 
 // The engine rounds and cuts values to the type that the author gave to a column. The type stays, and a warning names a value.
 
 const WHOLE = /^U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$/
 const DECIMAL = /^DECIMAL\(\d+,(\d+)\)$/
-const PLAIN = String.raw`[-+]?(\d+\.?\d*|\.\d+)`
 
 /** SQL that is true for a text that the type changes. Null: the type keeps every text, or the reader fails. */
 export function lossSql(value: string, type: string): string | null {
