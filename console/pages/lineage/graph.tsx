@@ -24,8 +24,8 @@ interface View {
 const SCALE = { min: 0.02, max: 2.5 }
 /** Below this scale a node is a plain block: its text could not be read. */
 const TEXT_SCALE = 0.4
-/** Longer texts do not fit into a node. */
-const TEXT_CHARACTERS = 24
+/** Left and right of the text of a node. */
+const TEXT_INSET = { left: 16, right: 8 }
 /** A graph of so many nodes is first shown at this scale, at which its text is easy to read. */
 const SMALL_GRAPH = 60
 const READ_SCALE = 0.8
@@ -245,15 +245,30 @@ function paint(canvas: HTMLCanvasElement, view: View, { graph, places, chosen, f
     context.fillStyle = of(colourOf(node, colour))
     context.fillRect(x, y, 6, NODE.height)
     context.fillStyle = of('--text')
-    context.fillText(node.name.slice(0, TEXT_CHARACTERS), x + 16, y + 14)
+    paintText(context, node.name, x, y + 14)
     context.fillStyle = node.type === 'landing_zone' ? of('--muted') : of(`--${node.layer}`)
     const kind = node.type === 'landing_zone' ? 'landing zone' : `${node.layer} ${node.type}`
     const text = hasNamespaces ? `${kind}, ${node.namespace}` : kind
-    context.fillText(text.slice(0, TEXT_CHARACTERS), x + 16, y + 30)
+    paintText(context, text, x, y + 30)
   }
   context.lineWidth = 3 / Math.min(1, view.scale)
   context.strokeStyle = of('--focus')
   context.stroke(marks)
+}
+
+/** One line of a node whose left border is at `x`. A text that is too wide for the node ends with an ellipsis. */
+function paintText(context: CanvasRenderingContext2D, text: string, x: number, y: number): void {
+  const width = NODE.width - TEXT_INSET.left - TEXT_INSET.right
+  const full = context.measureText(text).width
+  let shown = text
+  // The first length is a guess by the mean width of a character.
+  for (
+    let length = Math.floor((text.length * width) / full);
+    context.measureText(shown).width > width;
+    length--
+  )
+    shown = `${text.slice(0, length)}…`
+  context.fillText(shown, x + TEXT_INSET.left, y)
 }
 
 interface Box {
