@@ -5,6 +5,7 @@ import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { queryClient } from './api/queries.ts'
 import { router } from './router.tsx'
+import { preloadParts } from './shell/lazy-part.tsx'
 import { styleNonce } from './shell/style-nonce.ts'
 import { startTheme } from './shell/theme.ts'
 
@@ -25,3 +26,8 @@ createRoot(root).render(
     </QueryClientProvider>
   </StrictMode>,
 )
+
+const stop = router.subscribe('onRendered', () => {
+  stop()
+  void preloadParts()
+})

@@ -4,13 +4,13 @@ import {
   createRoute,
   createRouter,
   Link,
-  lazyRouteComponent,
   type SearchSchemaInput,
 } from '@tanstack/react-router'
 import { CONSOLE } from './api/request.ts'
-import { ErrorState, Waiting } from './design/loaded.tsx'
+import { Waiting } from './design/loaded.tsx'
 import { Empty, Page } from './design/surfaces.tsx'
 import { type Filters, filtersIn } from './shell/filters.ts'
+import { lazyPart, PartError } from './shell/lazy-part.tsx'
 import { Shell } from './shell/shell.tsx'
 
 const root = createRootRoute({ component: Shell, notFoundComponent: NotFound })
@@ -22,7 +22,7 @@ const page = <const Path extends string>(
   createRoute({
     getParentRoute: () => root,
     path,
-    component: lazyRouteComponent(load),
+    component: lazyPart(load),
     validateSearch: (search: Filters & SearchSchemaInput): Filters => filtersIn(search),
   })
 
@@ -53,7 +53,7 @@ export const router = createRouter({
   basepath: CONSOLE.pathname,
   defaultPreload: 'intent',
   defaultPendingComponent: () => <Waiting />,
-  defaultErrorComponent: ({ error, reset }) => <ErrorState error={error} retry={reset} />,
+  defaultErrorComponent: PartError,
   scrollRestoration: true,
   // A page about another thing starts anew: nothing of the thing before stays in its state.
   defaultRemountDeps: ({ params }) => params,

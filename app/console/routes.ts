@@ -51,7 +51,7 @@ async function page(request: Request): Promise<Response> {
     <script type="module" src="${assets}/${script}"></script>
   </head>
   <body>
-    <div id="root"></div>
+    <div id="root"><p class="booting" role="status">Loading the console…</p></div>
     <noscript>The console needs JavaScript. The same data is in the API, described at /swagger.</noscript>
   </body>
 </html>

@@ -23,6 +23,7 @@ export function Shell() {
   const openHelp = useCallback(() => setHelpOpen(true), [])
   useShellKeys({ openPalette, openHelp })
   const path = useRouterState({ select: (state) => state.location.pathname })
+  const isLoading = useRouterState({ select: (state) => state.isLoading })
   useEffect(() => setMenuOpen(false), [path])
   const closeMenu = useCallback(() => setMenuOpen(false), [])
   return (
@@ -43,6 +44,7 @@ export function Shell() {
           <span className="grow" />
           <IconButton icon="search" label="Search and commands" onClick={openPalette} />
         </header>
+        {isLoading && <progress className="loading-page" aria-label="Loading the page" />}
         <Lost />
         <main id="content" tabIndex={-1}>
           <Outlet />

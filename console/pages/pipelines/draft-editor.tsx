@@ -1,19 +1,20 @@
 import { useQuery } from '@tanstack/react-query'
-import { lazy, Suspense, useState } from 'react'
+import { useState } from 'react'
 import { ok } from '../../api/client.ts'
 import { ApiError, messageOf } from '../../api/errors.ts'
 import { Button, Segments } from '../../design/controls.tsx'
-import { Loaded, Waiting } from '../../design/loaded.tsx'
+import { Loaded } from '../../design/loaded.tsx'
 import { Notice } from '../../design/surfaces.tsx'
 import CodeEditor from '../../editor/code-editor.tsx'
 import CompareEditor from '../../editor/compare-editor.tsx'
+import { lazyPart } from '../../shell/lazy-part.tsx'
 import { type Draft, useDraft } from './draft.ts'
 import { languageOf, readFile, type StoredFile } from './files.ts'
 import { type Named, type Pipeline, pipelineAt, sourceOf } from './named.ts'
 import { useNames } from './names.ts'
 import { Preview, usePreview } from './preview.tsx'
 
-const ConfigForm = lazy(() => import('./config-form.tsx'))
+const ConfigForm = lazyPart(() => import('./config-form.tsx'))
 
 type View = 'form' | 'text' | 'compare'
 
@@ -61,11 +62,7 @@ export function DraftEditor({ loaded, ...file }: FileProps & { loaded: StoredFil
         </div>
         {draft.problem !== null && <SaveProblem draft={draft} />}
         {view === 'compare' && <Comparison {...file} text={draft.text} />}
-        {view === 'form' && (
-          <Suspense fallback={<Waiting lines={8} />}>
-            <ConfigForm at={at} pipeline={pipeline} draft={draft} />
-          </Suspense>
-        )}
+        {view === 'form' && <ConfigForm at={at} pipeline={pipeline} draft={draft} />}
         {view === 'text' && <Text {...file} draft={draft} preview={preview} />}
       </div>
       {isSource && <Preview {...preview} />}

@@ -1,14 +1,14 @@
-import { lazy, Suspense, useMemo, useState } from 'react'
+import { useMemo, useState } from 'react'
 import { Button, SearchField, Segments } from '../../design/controls.tsx'
 import { DataGrid } from '../../design/data-grid.tsx'
 import { count } from '../../design/format.ts'
-import { Waiting } from '../../design/loaded.tsx'
 import { Empty } from '../../design/surfaces.tsx'
 import { performing } from '../../design/toasts.tsx'
+import { lazyPart } from '../../shell/lazy-part.tsx'
 import { exportAs, type Format } from './export.ts'
 import { Plan } from './plan.tsx'
 
-const Chart = lazy(() => import('./chart.tsx'))
+const Chart = lazyPart(() => import('./chart.tsx'))
 
 export interface Result {
   columns: { name: string; type: string }[]
@@ -65,9 +65,7 @@ export function Results({ result }: { result: Result }) {
       ) : view === 'table' ? (
         <DataGrid label="Rows of the query" columns={columns} rows={shown} height="60vh" isSortable />
       ) : (
-        <Suspense fallback={<Waiting lines={6} />}>
-          <Chart columns={columns} rows={shown} />
-        </Suspense>
+        <Chart columns={columns} rows={shown} />
       )}
     </div>
   )
