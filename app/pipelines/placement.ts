@@ -10,8 +10,8 @@ export function configOf(code: readonly DraftFile[], type: string): PipelineConf
 }
 
 /** Whether the pipeline or one of its tests is Spark SQL. */
-function needsSpark(code: readonly DraftFile[], type: string): boolean {
-  if (configOf(code, type).engine === 'spark') return true
+function needsSpark(code: readonly DraftFile[], { engine }: PipelineConfig): boolean {
+  if (engine === 'spark') return true
   return code.some(({ name, text }) => {
     const test = testNameOf(name)
     return test !== undefined && parseTest(test, { path: name, text }).test.engine === 'spark'
@@ -22,7 +22,7 @@ function needsSpark(code: readonly DraftFile[], type: string): boolean {
 export function placementOf(code: readonly DraftFile[], type: string): Placement | null {
   const config = configOf(code, type)
   const { memory, priority } = config
-  const spark = needsSpark(code, type) ? [SPARK_LABEL] : []
+  const spark = needsSpark(code, config) ? [SPARK_LABEL] : []
   const runsOn = [...config.runsOn, ...featuresOf(config), ...spark]
   if (runsOn.length === 0 && memory === null && priority === 0) return null
   return { runsOn, memoryBytes: memory, priority }

@@ -31,7 +31,7 @@ import {
   existing,
   landingZonesOf,
   type Named,
-  namedBy,
+  namedInTurns,
   tableNamed,
   tablesCalled,
   WORDS_MAX,
@@ -131,7 +131,8 @@ export async function preparePublish(
   const source = `${prefixOf(ref)}${sourceFileOf(draft.type)}`
   if (!(source in pins)) return refused([missing(source, draft.type)])
 
-  const references = namedBy(code, ref)
+  const config = configOf(code, draft.type)
+  const references = await namedInTurns(code, ref)
   const called = await tablesCalled(db, ref, wordsIn(code), WORDS_MAX)
   const existingNames = await existing(
     db,
@@ -146,7 +147,7 @@ export async function preparePublish(
     knownTables: existingNames.tables,
     knownZones: existingNames.zones,
     // Only a view is bound to the columns of its tables.
-    ...(isView(code, draft.type) && {
+    ...(config.materialized === 'view' && {
       knownSchemas: { tables: await currentColumns(sql, existingNames.tables) },
     }),
   }
@@ -160,7 +161,6 @@ export async function preparePublish(
     })) ?? null
   if (files !== null && validation?.valid === false) return refused(files)
 
-  const config = configOf(code, draft.type)
   const tags = [...config.tags]
   const review = reviewOf(config)
   const before = await publishedReview({ db, objects }, ref, draft)
@@ -231,9 +231,6 @@ const vouched = ({ handedBy, handedBefore }: PipelineRow, number: number) =>
 
 const isVouchedBy = (by: Access, { owner }: { owner: string | null }) =>
   by.isAdmin || (owner !== null && owner === by.owner)
-
-const isView = (code: readonly DraftFile[], type: string): boolean =>
-  configOf(code, type).materialized === 'view'
 
 async function seenAmong(sql: Sql, named: Named, visible: Visible): Promise<Named> {
   if (seesEverything(visible)) return named

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   NameError,
   parseTableName,
@@ -40,6 +41,16 @@ export const selectionsOf = (files: readonly DraftFile[], ref: PipelineRef): Sel
         isFiltered: call.isFiltered === true,
       })),
     )
+
+/** The names in literal calls. Reads each file in a turn of its own, so that a large draft holds up no other request. */
+export async function namedInTurns(files: readonly DraftFile[], ref: PipelineRef): Promise<Named> {
+  const calls: Call[] = []
+  for (const file of files) {
+    await nextTurn()
+    for (const call of callsOf(file)) calls.push(call)
+  }
+  return namesOf(calls, ref)
+}
 
 export const namedBy = (files: readonly DraftFile[], ref: PipelineRef): Named =>
   namesOf(files.flatMap(callsOf), ref)

@@ -259,6 +259,31 @@ test('expensive sources are scanned for references in linear time', async ({ req
   await expectAnswers(request)
 })
 
+test('slow templates of one draft share a limit of work', async ({ request }) => {
+  const pipeline = await newPipeline(request, { layer: 'gold' })
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 1 as n')
+  const slow = '{% for i in range(10000) %}{% if -1 in range(1000)|list %}{% endif %}{% endfor %}'
+  for (let n = 0; n < 50; n++) await writeFile(request, `${pipeline.prefix}tests/quality/t${n}.sql`, slow)
+  const published = await request.post(`${pipeline.url}/publish`, { data: {}, timeout: PATIENCE_MS })
+  expect(published.status()).toBe(422)
+  const { files } = (await published.json()).validation
+  const faults = files.flatMap(({ errors }: { errors: string[] }) => errors)
+  expect(faults.length).toBe(50)
+  expect(new Set(faults)).toEqual(
+    new Set([
+      'the template takes too long: simplify its loops',
+      'the templates of the pipeline take too long together: simplify their loops',
+    ]),
+  )
+  await writeFile(request, `${pipeline.prefix}tests/quality/t0.sql`, ' '.repeat(1_048_577))
+  const large = await request.post(`${pipeline.url}/publish`, { data: {} })
+  expect([large.status(), (await large.json()).error]).toEqual([
+    400,
+    expect.objectContaining({ message: expect.stringContaining('t0.sql has 1048577 bytes') }),
+  ])
+  await expectHealthy(request)
+})
+
 test('SQL that is expensive to parse is parsed in linear time', async ({ request }) => {
   const { url } = await newPreview(request)
   const long = 100_000

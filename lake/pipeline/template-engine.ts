@@ -10,17 +10,25 @@ export type TemplateEnvironment = glue.Environment
 export const ENGINE_LIMITS = {
   /** Stops a template that builds a huge text from a small one. */
   memoryBytes: 67_108_864,
-  /** Loop iterations in the engine: at worst, about two seconds. Stops every other expensive template. */
-  work: 50_000_000n,
+  /** Calls and loop iterations in the engine: at worst, a few tenths of a second. Stops every other expensive template. */
+  work: 30_000_000n,
 } as const
+
+/** The work that several templates may do together. */
+export interface WorkBudget {
+  left: bigint
+}
 
 /** The engine trapped because the template exceeded a limit. The message names the limit. */
 export class EngineTrap extends Error {
   override readonly name = 'EngineTrap'
 }
 
-/** Runs `use` with a new environment. Throws the engine's errors and `EngineTrap`. */
-export function withEnvironment<Result>(use: (environment: TemplateEnvironment) => Result): Result {
+/** Runs `use` with a new environment, and takes its work from a budget. Throws the engine's errors and `EngineTrap`. */
+export function withEnvironment<Result>(
+  budget: WorkBudget,
+  use: (environment: TemplateEnvironment) => Result,
+): Result {
   module ??= compile()
   const instance = new WebAssembly.Instance(module, { './minijinja_js_bg.js': { ...glue } })
   const { memory, [METER]: meter } = instance.exports
@@ -29,16 +37,23 @@ export function withEnvironment<Result>(use: (environment: TemplateEnvironment) 
   meter.value = ENGINE_LIMITS.work
   glue.__wbg_set_wasm(instance.exports)
   const environment = new glue.Environment()
+  const work = budget.left < ENGINE_LIMITS.work ? budget.left : ENGINE_LIMITS.work
+  meter.value = work
   try {
     return use(environment)
   } catch (error) {
     if (!(error instanceof WebAssembly.RuntimeError || error instanceof RangeError)) throw error
+    const tooLong =
+      work < ENGINE_LIMITS.work
+        ? 'the templates of the pipeline take too long together: simplify their loops'
+        : 'the template takes too long: simplify its loops'
     const reason =
       meter.value < 0n
-        ? 'the template takes too long: simplify its loops'
+        ? tooLong
         : `the template needs too much memory (limit: ${ENGINE_LIMITS.memoryBytes} bytes) or is nested too deeply`
     throw new EngineTrap(reason, { cause: error })
   } finally {
+    budget.left -= meter.value < 0n ? work : work - meter.value
     meter.value = ENGINE_LIMITS.work
     release(environment)
     // The glue caches its view of the memory until the buffer is detached. Growing by zero pages detaches it.

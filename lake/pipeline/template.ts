@@ -6,15 +6,20 @@ import { AuthorError } from './author-error.ts'
 import { MERGE_STRATEGIES, type MergeStrategy } from './config.ts'
 import { shown, zoneSelection } from './names.ts'
 import { type Position, type ReferenceFunction, sqlReferences } from './references.ts'
-import { EngineTrap, withEnvironment } from './template-engine.ts'
+import { ENGINE_LIMITS, EngineTrap, type WorkBudget, withEnvironment } from './template-engine.ts'
 import { Misplaced, renderValue, type SqlDialect } from './watermark-sql.ts'
 
 export const TEMPLATE_LIMITS = {
   sourceBytes: 1_048_576,
-  outputBytes: 8_388_608,
+  outputBytes: 2_097_152,
   /** Instructions of the template. The limit stops an endless loop and reports its line. */
   fuel: 1_000_000,
+  /** The work of all templates of one attempt, preview or check: that of four templates at their limit. */
+  work: 4n * ENGINE_LIMITS.work,
 } as const
+
+/** The work of the templates of one attempt, preview or check. */
+export const newWorkBudget = (): WorkBudget => ({ left: TEMPLATE_LIMITS.work })
 
 export interface Template {
   /** The file name in errors: `pipeline.sql`. */
@@ -68,11 +73,13 @@ export function renderTemplate(
   template: Template,
   variables: TemplateVariables,
   resolver: TemplateResolver,
+  budget = newWorkBudget(),
 ): string {
   const { watermarkValue: value, watermarkType: type = 'VARCHAR', dialect = 'duckdb' } = variables
   if (!value || !template.source.includes('watermark_value'))
-    return renderTexts(template, variables, resolver)
-  const render = (text: string) => renderTexts(template, { ...variables, watermarkValue: text }, resolver)
+    return renderTexts(template, variables, resolver, budget)
+  const render = (text: string) =>
+    renderTexts(template, { ...variables, watermarkValue: text }, resolver, budget)
   try {
     return renderValue({ value, type, dialect }, template.source, render)
   } catch (error) {
@@ -82,7 +89,12 @@ export function renderTemplate(
 }
 
 /** Renders the template with all values as plain texts. */
-function renderTexts(template: Template, variables: TemplateVariables, resolver: TemplateResolver): string {
+function renderTexts(
+  template: Template,
+  variables: TemplateVariables,
+  resolver: TemplateResolver,
+  budget: WorkBudget,
+): string {
   let failure: { error: unknown; call: ReferenceFunction; argument: string } | undefined
   // An error inside a callback would trap the module and lose its message. So the first error waits until the module has
   // returned.
@@ -120,7 +132,7 @@ function renderTexts(template: Template, variables: TemplateVariables, resolver:
     watermark_value: variables.watermarkValue,
   }
   for (const strategy of MERGE_STRATEGIES) globals[`is_${strategy}`] = () => strategy === variables.strategy
-  const rendered = render(template, globals)
+  const rendered = render(template, globals, budget)
   if (failure !== undefined) {
     const { error, call: name, argument } = failure
     const { calls, dynamic } = sqlReferences(template.source)
@@ -147,10 +159,14 @@ export interface RequestedNames {
 }
 
 /** Collects the names that the template requests with these variables. Throws `TemplateError`. */
-export function collectTemplate(template: Template, variables: TemplateVariables): RequestedNames {
+export function collectTemplate(
+  template: Template,
+  variables: TemplateVariables,
+  budget = newWorkBudget(),
+): RequestedNames {
   const refs = new Set<string>()
   const zones = new Set<string>()
-  renderTexts(template, variables, {
+  const resolver: TemplateResolver = {
     ref(name) {
       refs.add(name)
       return name
@@ -159,18 +175,23 @@ export function collectTemplate(template: Template, variables: TemplateVariables
       zones.add(name)
       return pattern === null ? name : zoneSelection(name, pattern)
     },
-  })
+  }
+  renderTexts(template, variables, resolver, budget)
   return { refs: [...refs], zones: [...zones] }
 }
 
 const NAME_IN_ENGINE = 'template'
 
 /** Renders in a separate WASM instance, so all changes of its memory end with the instance. */
-function render({ file, source }: Template, globals: Record<string, unknown>): string | TemplateError {
+function render(
+  { file, source }: Template,
+  globals: Record<string, unknown>,
+  budget: WorkBudget,
+): string | TemplateError {
   if (byteLength(source) > TEMPLATE_LIMITS.sourceBytes)
     return new TemplateError(file, `the template is larger than ${TEMPLATE_LIMITS.sourceBytes} bytes`)
   try {
-    const sql = withEnvironment((environment) => {
+    const sql = withEnvironment(budget, (environment) => {
       environment.undefinedBehavior = 'strict'
       environment.debug = true
       environment.keepTrailingNewline = true

@@ -12,9 +12,9 @@ const publish = (files: Record<string, string>, rest: Partial<PublishInput> = {}
     ...rest,
   })
 
-test('reports nothing for a valid pipeline', () => {
+test('reports nothing for a valid pipeline', async () => {
   expect(
-    publish({
+    await publish({
       'pipeline.sql': "-- @max_retries: 2\nSELECT * FROM {{ ref('bronze.flights') }}",
       'config.yaml': 'merge_strategy: append_only',
       'tests/quality/some.sql':
@@ -32,8 +32,8 @@ test('reports nothing for a valid pipeline', () => {
   })
 })
 
-test('reports bad configuration as an error of its file', () => {
-  const { valid, files } = publish({
+test('reports bad configuration as an error of its file', async () => {
+  const { valid, files } = await publish({
     'pipeline.sql': '-- @max_retries: x\nSELECT 1',
     'config.yaml': 'merge_strategy: upsert\nmaterialised: table',
     'tests/quality/a.sql': '-- @severity: bad\nSELECT 0',
@@ -49,8 +49,8 @@ test('reports bad configuration as an error of its file', () => {
   expect(files[1]?.warnings).toEqual(['line 2: unknown key "materialised" is ignored'])
 })
 
-test('reports template errors of pipelines and quality tests', () => {
-  const { valid, files } = publish({
+test('reports template errors of pipelines and quality tests', async () => {
+  const { valid, files } = await publish({
     'pipeline.sql': 'SELECT {{ nope }}',
     'tests/quality/a.sql': '{% if %}',
   })
@@ -59,8 +59,8 @@ test('reports template errors of pipelines and quality tests', () => {
   expect(files[1]?.errors[0]).toStartWith('line 1 column 7: syntax error')
 })
 
-test('reports invalid names as errors', () => {
-  const { files } = publish({
+test('reports invalid names as errors', async () => {
+  const { files } = await publish({
     'pipeline.sql': "SELECT * FROM {{ ref('flights') }}, '{{ landing_zone('Raw') }}'",
   })
   expect(files[0]?.errors).toEqual([
@@ -69,17 +69,17 @@ test('reports invalid names as errors', () => {
   ])
 })
 
-test('reads a Python pipeline without template syntax', () => {
+test('reads a Python pipeline without template syntax', async () => {
   const source = { 'pipeline.py': 'result = [{"a": "{{ b }}"}]' }
-  const python = publish(source, { pipeline: { ...flights, type: 'python' } })
+  const python = await publish(source, { pipeline: { ...flights, type: 'python' } })
   expect(python).toEqual({
     valid: true,
     files: [{ path: 'pipeline.py', valid: true, errors: [], warnings: [] }],
   })
 })
 
-test("requires the source file of the pipeline's type", () => {
-  expect(publish({ 'pipeline.py': 'result = []' })).toMatchObject({
+test("requires the source file of the pipeline's type", async () => {
+  expect(await publish({ 'pipeline.py': 'result = []' })).toMatchObject({
     valid: false,
     files: [
       { path: 'pipeline.py' },
@@ -88,8 +88,8 @@ test("requires the source file of the pipeline's type", () => {
   })
 })
 
-test('warns about bare calls, unknown tables and unknown zones', () => {
-  const { valid, files } = publish({
+test('warns about bare calls, unknown tables and unknown zones', async () => {
+  const { valid, files } = await publish({
     'pipeline.sql': `SELECT * FROM ref('bronze.flights'), {{ ref('bronze.nope') }}, {{ ref('ops.gold.routes') }},
   read_csv_auto('{{ landing_zone('raw') }}'), read_csv_auto('{{ landing_zone('gone') }}')`,
   })
@@ -101,17 +101,17 @@ test('warns about bare calls, unknown tables and unknown zones', () => {
   ])
 })
 
-test('gives no warnings about unknown names without known tables', () => {
-  const { files } = publish({ 'pipeline.sql': "{{ ref('bronze.nope') }}" }, { known: undefined })
+test('gives no warnings about unknown names without known tables', async () => {
+  const { files } = await publish({ 'pipeline.sql': "{{ ref('bronze.nope') }}" }, { known: undefined })
   expect(files[0]?.warnings).toEqual([])
 })
 
-test('warns about a cycle and shows its path', () => {
+test('warns about a cycle and shows its path', async () => {
   const sources = new Map([
     ['default.gold.a', ['default.bronze.x', 'default.gold.b']],
     ['default.gold.b', ['default.silver.flights', 'default.gold.a']],
   ])
-  const { valid, files } = publish(
+  const { valid, files } = await publish(
     { 'pipeline.sql': "SELECT * FROM {{ ref('gold.a') }}" },
     { known: undefined, sources },
   )
@@ -119,7 +119,18 @@ test('warns about a cycle and shows its path', () => {
   expect(files[0]?.warnings).toEqual([
     'the pipeline reads its own table: default.silver.flights <- default.gold.a <- default.gold.b <- default.silver.flights',
   ])
-  expect(publish({ 'pipeline.sql': "{{ ref('silver.flights') }}" }).files[0]?.warnings).toEqual([
+  expect((await publish({ 'pipeline.sql': "{{ ref('silver.flights') }}" })).files[0]?.warnings).toEqual([
     'the pipeline reads its own table: default.silver.flights <- default.silver.flights',
   ])
+})
+
+test('all templates together have a limit of work', async () => {
+  const slow = '{% for i in range(1000) %}{% set a = range(10000)|map("string")|list %}{% endfor %}'
+  const tests = Array.from({ length: 8 }, (_, index) => [`tests/quality/t${index}.sql`, slow])
+  const { files } = await publish({ 'pipeline.sql': 'SELECT 1', ...Object.fromEntries(tests) })
+  const errors = files.slice(1).map((file) => file.errors[0])
+  expect(errors.slice(0, 3)).toEqual(Array(3).fill('the template takes too long: simplify its loops'))
+  expect(errors.slice(3)).toEqual(
+    Array(5).fill('the templates of the pipeline take too long together: simplify their loops'),
+  )
 })

@@ -1,10 +1,12 @@
 // Publish validation. Template syntax errors and bad configuration are errors. A bare `ref(`, a reference to an unknown table
 // or zone, and a cycle are warnings. The engine is not involved, because tables may not exist yet.
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type ConfigProblem, type PipelineConfig, parseConfig, type TextFile } from './config.ts'
 import { NameError, parseTableName, parseZoneName, shown, type TableName, tableKey } from './names.ts'
 import { parseTest, testNameOf } from './quality.ts'
 import { type Call, pythonReferences, sqlReferences } from './references.ts'
-import { collectTemplate, TemplateError } from './template.ts'
+import { collectTemplate, newWorkBudget, TemplateError } from './template.ts'
+import type { WorkBudget } from './template-engine.ts'
 
 export interface PublishInput {
   pipeline: TableName & { type: 'sql' | 'python' }
@@ -35,28 +37,34 @@ export interface ValidationReport {
   files: FileReport[]
 }
 
-/** One report per given file, in order, and one for a missing source file. Never throws. */
-export function validatePublish(input: PublishInput): ValidationReport {
+/** One report per given file, in order, and one for a missing source file. Reads each file in a turn of its own. Never rejects. */
+export async function validatePublish(input: PublishInput): Promise<ValidationReport> {
   const sourcePath = input.pipeline.type === 'python' ? 'pipeline.py' : 'pipeline.sql'
   const source = input.files.find(({ path }) => path === sourcePath)
   const config = input.files.find(({ path }) => path === 'config.yaml')
   const parsed = parseConfig({ config, source })
-  const files = input.files.map((file): FileReport => {
+  const work = newWorkBudget()
+  const reportOn = (file: TextFile): FileReport => {
     const errors = messagesOf(parsed.errors, file.path)
     const warnings = messagesOf(parsed.warnings, file.path)
     if (file === source) {
-      if (input.pipeline.type === 'sql') errors.push(...templateErrors(file, parsed.config))
+      if (input.pipeline.type === 'sql') errors.push(...templateErrors(file, parsed.config, work))
       warnings.push(...referenceWarnings(file, input), ...cycleWarnings(file, input))
     } else {
       const name = testNameOf(file.path)
       if (name !== undefined) {
         const test = parseTest(name, file)
-        errors.push(...messagesOf(test.errors, file.path), ...templateErrors(file, parsed.config))
+        errors.push(...messagesOf(test.errors, file.path), ...templateErrors(file, parsed.config, work))
         warnings.push(...messagesOf(test.warnings, file.path), ...referenceWarnings(file, input))
       }
     }
     return { path: file.path, valid: errors.length === 0, errors, warnings }
-  })
+  }
+  const files: FileReport[] = []
+  for (const file of input.files) {
+    await nextTurn()
+    files.push(reportOn(file))
+  }
   if (source === undefined)
     files.push({
       path: sourcePath,
@@ -72,11 +80,16 @@ const messagesOf = (problems: readonly ConfigProblem[], path: string): string[] 
   problems.filter(({ file }) => file === path).map(({ message, line }) => placed(message, { line }))
 
 /** Renders with the variables of a first run. Names are only collected, so no table needs to exist. */
-function templateErrors({ path, text }: TextFile, { mergeStrategy }: PipelineConfig): string[] {
+function templateErrors(
+  { path, text }: TextFile,
+  { mergeStrategy }: PipelineConfig,
+  work: WorkBudget,
+): string[] {
   try {
     const requested = collectTemplate(
       { file: path, source: text },
       { strategy: mergeStrategy, this: 'this', runStartedAt: '1970-01-01T00:00:00Z', watermarkValue: null },
+      work,
     )
     const { calls } = sqlReferences(text)
     const faults = [

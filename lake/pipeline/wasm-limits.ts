@@ -1,6 +1,6 @@
-// Adds limits to a WebAssembly module: a maximum for its memory, and a meter for its work. Each loop iteration subtracts 1 from
-// a global. A copy or fill of memory subtracts 1, and 1 more per 64 bytes. Below zero, the module traps. Nothing else takes
-// long: the only other backward jump is a call, and the stack limits calls.
+// Adds limits to a WebAssembly module: a maximum for its memory, and a meter for its work. Each loop iteration and each call
+// subtracts 1 from a global. A copy or fill of memory subtracts 1, and 1 more per 64 bytes. Below zero, the module traps.
+// Nothing else takes long: between two of these, a function only goes forward.
 //
 // New functions, types and globals follow the existing ones, so that no index changes. Format:
 // https://webassembly.github.io/spec/core/binary
@@ -30,7 +30,7 @@ export function withLimits(module: Uint8Array, memoryBytes: number): Uint8Array<
   const append = (id: number, ...items: number[][]) => sections.set(id, appended(read(id), items))
   sections.set(SECTION.code, meteredCode(read(SECTION.code), functions))
   sections.set(SECTION.memories, limitedMemory(read(SECTION.memories), memoryBytes / PAGE_BYTES))
-  // The types () and (i32, i32, i32), and the functions that meter an iteration, a copy and a fill.
+  // The types () and (i32, i32, i32), and the functions that meter a step, a copy and a fill.
   append(SECTION.types, [0x60, 0, 0], [0x60, 3, I32, I32, I32, 0])
   append(SECTION.functions, leb(types), leb(types + 1), leb(types + 1))
   append(SECTION.globals, [I64, 1, 0x42, 0, END])
@@ -60,12 +60,12 @@ function meterCode(meter: number, amount: readonly number[]): number[] {
 }
 
 /**
- * Inserts a call at the start of every loop, and replaces every copy and fill with a call. `firstMeter` is the first of
- * the three functions.
+ * Inserts a call at the start of every function and loop, and replaces every copy and fill with a call. `firstMeter` is the
+ * first of the three functions.
  */
 function meteredCode(code: Reader, firstMeter: number): Uint8Array<ArrayBuffer> {
   const calls = {
-    iteration: [CALL, ...leb(firstMeter)],
+    step: [CALL, ...leb(firstMeter)],
     copy: [CALL, ...leb(firstMeter + 1)],
     fill: [CALL, ...leb(firstMeter + 2)],
   }
@@ -83,10 +83,11 @@ function meteredCode(code: Reader, firstMeter: number): Uint8Array<ArrayBuffer> 
       code.leb()
       code.byte()
     }
+    replaceUpTo(code.at, calls.step)
     while (code.at < end) {
       const from = code.at
       const instruction = code.instruction()
-      if (instruction === LOOP) replaceUpTo(code.at, calls.iteration)
+      if (instruction === LOOP) replaceUpTo(code.at, calls.step)
       else if (instruction === COPY) replaceUpTo(from, calls.copy)
       else if (instruction === FILL) replaceUpTo(from, calls.fill)
     }

@@ -117,9 +117,10 @@ type Quote = "'" | '"' | '`' | 'backslash' | 'raw' | 'dollar' | 'comment' | 'non
 const NAME_CHARACTER = 'A-Za-z_\\u0080-\\u{10ffff}'
 const WORD = `[${NAME_CHARACTER}][\\w$\\u0080-\\u{10ffff}]*`
 const COMMENT = '--[^\\n\\r]*|\\/\\*'
+// A text without an end goes to the end of the SQL, also after a last backslash. So no pattern goes back.
 const doubled = (quote: string) => `${quote}[^${quote}]*(?:${quote}${quote}[^${quote}]*)*(?:${quote}|$)`
 const escaped = (quote: string, more = '') =>
-  `${quote}[^${quote}\\\\]*(?:(?:\\\\[\\s\\S]${more})[^${quote}\\\\]*)*(?:${quote}|$)`
+  `${quote}[^${quote}\\\\]*(?:(?:\\\\[\\s\\S]${more})[^${quote}\\\\]*)*(?:${quote}|\\\\?$)`
 
 const PARTS: Record<SqlDialect, string> = {
   duckdb: [

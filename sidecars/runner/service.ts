@@ -46,7 +46,7 @@ export function makeRunnerService({
 
     async validatePipeline(request, { signal }) {
       const input = publishInput(request)
-      const report = validatePublish(input)
+      const report = await validatePublish(input)
       const source = input.files.find(({ path }) => path === 'pipeline.py')
       if (input.pipeline.type !== 'python' || source === undefined)
         return checkSql({ input, queries: [], report }, signal)

@@ -9,11 +9,14 @@ import {
   zoneSelection,
 } from '../../../lake/pipeline/names.ts'
 import {
+  newWorkBudget,
   renderTemplate,
   type Template,
+  TemplateError,
   type TemplateResolver,
   type TemplateVariables,
 } from '../../../lake/pipeline/template.ts'
+import type { WorkBudget } from '../../../lake/pipeline/template-engine.ts'
 import { storedName } from '../../../lake/pipeline/view-sql.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
 import type { LandingFile } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
@@ -59,6 +62,8 @@ export interface InputsOptions {
   variables: TemplateVariables
   /** Each landing zone becomes a directory in it. Null: no landing zone can be read. */
   landing: LandingDirectory | null
+  /** The work of other templates that counts, too. */
+  work?: WorkBudget
 }
 
 export class Inputs {
@@ -72,9 +77,11 @@ export class Inputs {
   readonly #tables = new Map<string, TableInput | null>()
   /** By selection; null: the zone does not exist. */
   readonly #landings = new Map<string, LandingFile[] | null>()
+  readonly #work: WorkBudget
 
   constructor(options: InputsOptions) {
     this.#options = options
+    this.#work = options.work ?? newWorkBudget()
   }
 
   /**
@@ -131,7 +138,17 @@ export class Inputs {
       tables: [...tables, own],
       zones: new Map(zones.map((zone) => [this.#pathOf(zone), partsOfSelection(zone).zone])),
       sql,
-      quotedSql: zones.length === 0 ? null : this.draft(template, { inserted: quoteLiteral }).sql,
+      quotedSql: zones.length === 0 ? null : this.#quotedSqlOf(template),
+    }
+  }
+
+  /** Null: the templates of this attempt have used up their work. */
+  #quotedSqlOf(template: Template): string | null {
+    try {
+      return this.draft(template, { inserted: quoteLiteral }).sql
+    } catch (error) {
+      if (error instanceof TemplateError) return null
+      throw error
     }
   }
 
@@ -249,7 +266,9 @@ export class Inputs {
     const { variables: given, own } = this.#options
     const inDialect = { ...given, dialect: dialect.engine }
     const variables = own === undefined ? inDialect : { ...inDialect, this: dialect.table(own) }
-    return renderPlain(template, variables, resolver) ?? renderTemplate(template, variables, resolver)
+    return (
+      renderPlain(template, variables, resolver) ?? renderTemplate(template, variables, resolver, this.#work)
+    )
   }
 }
 

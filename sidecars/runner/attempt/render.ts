@@ -78,7 +78,7 @@ export async function render(
     : inputs.draft(template, config.engine === 'spark' || isMoved ? { dialect: spark } : {})
   const refusal = config.materialized === 'view' ? refusalOfView(draft, name) : null
   if (refusal !== null) throw new AuthorError(refusal, { where: template.file })
-  const tests = draftTests(files.tests, inputs, spark)
+  const tests = await draftTests(files.tests, inputs, spark)
   const landing = {
     namespace,
     frozen: request.landing,

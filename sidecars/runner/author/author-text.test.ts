@@ -5,7 +5,9 @@ import { readAnnotations } from '../../../lake/pipeline/annotations.ts'
 import { parseTest } from '../../../lake/pipeline/quality.ts'
 import { literalsOf, pythonReferences, sqlReferences } from '../../../lake/pipeline/references.ts'
 import { keysIn, partialNamesIn } from '../../../lake/pipeline/view-sql.ts'
+import { Misplaced, renderValue, type SqlDialect } from '../../../lake/pipeline/watermark-sql.ts'
 import { refusalOfQuery, relationOf } from '../../spark/query-check.ts'
+import { renderPlain } from '../attempt/inputs.ts'
 import { csvFault } from './csv-fault.ts'
 
 // Every scanner of a text that an author writes takes time in proportion to the text. A linear scanner needs some 10 ms of CPU for
@@ -26,7 +28,30 @@ const SCANNERS: Record<string, (text: string) => unknown> = {
   relationOf,
   csvFault,
   readAnnotations: (text) => [readAnnotations(text, '--'), readAnnotations(`-- @a: ${text}`, '--')],
+  renderPlain: (text) =>
+    renderPlain({ file: 'a', source: text.slice(0, 100_000) }, VARIABLES, {
+      ref: (name) => name,
+      landingZone: (name) => name,
+    }),
+  renderValue: (text) => [placed(text, 'duckdb'), placed(text, 'spark')],
   parseTest: (text) => parseTest('a', { path: 'tests/quality/a.sql', text: `-- @tags: ${text}` }),
+}
+
+const VARIABLES = {
+  strategy: 'incremental',
+  this: 'a',
+  runStartedAt: '2024-01-01T00:00:00Z',
+  watermarkValue: null,
+} as const
+
+/** Puts a watermark between two copies of a text. */
+function placed(text: string, dialect: SqlDialect): string {
+  try {
+    return renderValue({ value: '2024-01-01', type: 'DATE', dialect }, text, (value) => text + value + text)
+  } catch (error) {
+    if (!(error instanceof Misplaced)) throw error
+    return error.message
+  }
 }
 
 /** Pieces whose repetition makes a scanner that goes back start again and again. */

@@ -1,10 +1,12 @@
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { NO_SPARK, type PipelineConfig, parseConfig, type TextFile } from '../../../lake/pipeline/config.ts'
 import { NameError, parseTableName, parseZoneName, type TableName } from '../../../lake/pipeline/names.ts'
 import { parseTest, testNameOf } from '../../../lake/pipeline/quality.ts'
 import { lineCounter, type Position, sqlReferences } from '../../../lake/pipeline/references.ts'
 import { type SourceMap, sourceMapOf } from '../../../lake/pipeline/source-map.ts'
-import { TemplateError } from '../../../lake/pipeline/template.ts'
+import { newWorkBudget, TemplateError } from '../../../lake/pipeline/template.ts'
+import type { WorkBudget } from '../../../lake/pipeline/template-engine.ts'
 import type { FileReport, PublishInput, ValidationReport } from '../../../lake/pipeline/validate.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
@@ -40,9 +42,12 @@ export type CheckSql = (check: CheckInput, signal: AbortSignal) => Promise<Valid
 export function makeSqlCheck(pool: Pick<RunEngines, 'acquire'>, hasSpark: boolean): CheckSql {
   const turns = makeRunSlots(limits.sqlChecks)
   return async ({ input, queries, report: given }, caller) => {
+    const config = configOf(input)
+    const work = newWorkBudget()
     const all = sqlFilesOf(input)
-    const report = withFound(given, sparkFindings(all.filter(isSpark(input)), input, hasSpark))
-    const files = all.filter((file) => !isSpark(input)(file))
+    const ofSpark = all.filter((file) => isSpark(file, config))
+    const report = withFound(given, await sparkFindings(ofSpark, { input, config, work, hasSpark }))
+    const files = all.filter((file) => !ofSpark.includes(file))
     if (files.length === 0 && queries.length === 0) return report
     const timeout = AbortSignal.timeout(limits.sqlCheckMs)
     const signal = AbortSignal.any([caller, timeout])
@@ -51,8 +56,8 @@ export function makeSqlCheck(pool: Pick<RunEngines, 'acquire'>, hasSpark: boolea
       try {
         const found = await inEngine(pool, signal, async (parse, engine) => {
           const ofPython = await checkQueries(queries, input, parse)
-          const found = await foundIn(files, input, parse)
-          const faults = await faultsOfView(input, configOf(input), { engine, signal })
+          const found = await foundIn(files, { input, config, work, parse })
+          const faults = await faultsOfView(input, config, { engine, signal })
           const ofSource = found.get(SQL_SOURCE)
           // A text that does not parse cannot be bound, either.
           if (ofSource?.errors.length === 0) ofSource.errors.push(...faults)
@@ -84,37 +89,44 @@ const sqlFilesOf = ({ pipeline, files }: PublishInput): TextFile[] =>
   )
 
 /** Whether a file of the draft is Spark SQL. */
-const isSpark =
-  (input: PublishInput) =>
-  (file: TextFile): boolean => {
-    const test = testNameOf(file.path)
-    return test === undefined
-      ? configOf(input).engine === 'spark'
-      : parseTest(test, file).test.engine === 'spark'
-  }
+function isSpark(file: TextFile, { engine }: PipelineConfig): boolean {
+  const test = testNameOf(file.path)
+  return (test === undefined ? engine : parseTest(test, file).test.engine) === 'spark'
+}
+
+/** Shared by the checks of all files of a draft. */
+interface Checked {
+  input: PublishInput
+  config: PipelineConfig
+  work: WorkBudget
+}
 
 /** Spark SQL is parsed by its own engine in a run. Only its effects and its engine are checked here. */
-function sparkFindings(
+async function sparkFindings(
   files: readonly TextFile[],
-  input: PublishInput,
-  hasSpark: boolean,
-): Map<string, Found> {
-  const { pipeline } = input
+  { input: { pipeline }, config, work, hasSpark }: Checked & { hasSpark: boolean },
+): Promise<Map<string, Found>> {
   const dialect = sparkDialect({ root: 's3://lake/', namespace: pipeline.namespace })
   const found = new Map<string, Found>()
   for (const file of files) {
-    const { mergeStrategy: strategy } = configOf(input)
-    const variables = { strategy, this: '', runStartedAt: RUN_STARTED_AT, watermarkValue: null }
+    await nextTurn()
+    const variables = {
+      strategy: config.mergeStrategy,
+      this: '',
+      runStartedAt: RUN_STARTED_AT,
+      watermarkValue: null,
+    }
     const inputs = new Inputs({
       namespace: pipeline.namespace,
       own: pipeline,
       variables,
       landing: landingIn('/'),
+      work,
     })
     const draft = draftOf(inputs, file, dialect)
-    const refusal = draft && refusalOfQuery(draft.sql)
+    const refusal = draft instanceof TemplateError ? null : refusalOfQuery(draft.sql)
     const errors = [...(hasSpark ? [] : [NO_SPARK]), ...(refusal === null ? [] : [refusal])]
-    found.set(file.path, { errors, warnings: [] })
+    found.set(file.path, { errors, warnings: unchecked(draft, work) })
   }
   return found
 }
@@ -146,12 +158,10 @@ async function openEmpty(engine: EngineLease, signal: AbortSignal): Promise<numb
 
 async function foundIn(
   files: readonly TextFile[],
-  input: PublishInput,
-  parse: Parse,
+  checked: Checked & { parse: Parse },
 ): Promise<Map<string, Found>> {
-  const config = configOf(input)
   const found = new Map<string, Found>()
-  for (const file of files) found.set(file.path, await checkFile(file, config, input, parse))
+  for (const file of files) found.set(file.path, await checkFile(file, checked))
   return found
 }
 
@@ -170,24 +180,23 @@ const WATERMARKS = [null, '0']
 /** Checks each text that the template renders to, for the first run and for later runs. */
 async function checkFile(
   file: TextFile,
-  { mergeStrategy: strategy }: PipelineConfig,
-  { pipeline, known }: PublishInput,
-  parse: Parse,
+  { input: { pipeline, known }, config, work, parse }: Checked & { parse: Parse },
 ): Promise<Found> {
   const errors = new Set<string>()
   const warnings = new Set<string>()
   const texts = new Set<string>()
   for (const watermarkValue of WATERMARKS) {
     const variables = {
-      strategy,
+      strategy: config.mergeStrategy,
       this: tableExpression(pipeline),
       runStartedAt: RUN_STARTED_AT,
       watermarkValue,
       watermarkType: 'BIGINT',
     }
-    const inputs = new Inputs({ namespace: pipeline.namespace, variables, landing: landingIn('/') })
+    const inputs = new Inputs({ namespace: pipeline.namespace, variables, landing: landingIn('/'), work })
     const draft = draftOf(inputs, file)
-    if (draft === null || texts.has(draft.sql)) continue
+    for (const warning of unchecked(draft, work)) warnings.add(warning)
+    if (draft instanceof TemplateError || texts.has(draft.sql)) continue
     texts.add(draft.sql)
     const text = inputs.textOf(draft, pipeline)
     const { fault, tables } = await parse(text.sql)
@@ -265,15 +274,18 @@ function textOf({ pieces }: WrittenQuery, own: TableName): RefusedText | null {
 
 const RUN_STARTED_AT = '1970-01-01T00:00:00.000Z'
 
-/** Null: the template has an error, and that is reported already. */
-function draftOf(inputs: Inputs, { path, text }: TextFile, dialect?: Dialect): Draft | null {
+function draftOf(inputs: Inputs, { path, text }: TextFile, dialect?: Dialect): Draft | TemplateError {
   try {
     return inputs.draft({ file: path, source: text }, { dialect })
   } catch (error) {
-    if (error instanceof TemplateError) return null
+    if (error instanceof TemplateError) return error
     throw error
   }
 }
+
+/** The error of a template is reported already, unless the check itself has used up the work of all templates. */
+const unchecked = (draft: Draft | TemplateError, { left }: WorkBudget): string[] =>
+  draft instanceof TemplateError && left <= 0n ? [`SQL not checked: ${draft.text}`] : []
 
 /** The position in the author's file, or in the rendered SQL if the former is unknown. */
 function placeOf(at: number, map: SourceMap, { sql }: Draft): string {

@@ -128,7 +128,7 @@ async function prepare(
   // Warnings are ignored here, because runs and previews report them.
   const variables = await variablesOf({ ...written, texts, warn: () => {} }, resources, signal)
   const inputs = new Inputs({ namespace, variables, landing: null })
-  const drafts = draftTests(tests, inputs, sparkDialect({ root: lake.root, namespace }))
+  const drafts = await draftTests(tests, inputs, sparkDialect({ root: lake.root, namespace }))
   const tables = [own, ...draftsOf(drafts).flatMap((draft) => draft.tables)]
   await inputs.openTables(tables, lake, new Map([[tableKey(own), table]]))
   const drafted = inputs.table(own) === null ? drafts.map((each) => withoutTable(each, own)) : drafts

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { problemText } from '../../../lake/pipeline/config.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
@@ -26,18 +27,29 @@ export interface DraftedTest {
   draft: Draft | TemplateError
 }
 
-/** `spark` is the dialect of tests in Spark SQL. */
-export function draftTests(tests: readonly NamedTest[], inputs: Inputs, spark: Dialect): DraftedTest[] {
-  return tests.map((test) => {
-    const { engine } = parseTest(test.name, test.file).test
-    try {
-      const template = { file: test.file.path, source: test.file.text }
-      return { test, draft: inputs.draft(template, engine === 'spark' ? { dialect: spark } : {}) }
-    } catch (error) {
-      if (!(error instanceof TemplateError)) throw error
-      return { test, draft: error }
-    }
-  })
+/** Renders each test in a turn of its own. `spark` is the dialect of tests in Spark SQL. */
+export async function draftTests(
+  tests: readonly NamedTest[],
+  inputs: Inputs,
+  spark: Dialect,
+): Promise<DraftedTest[]> {
+  const drafted: DraftedTest[] = []
+  for (const test of tests) {
+    await nextTurn()
+    drafted.push({ test, draft: draftTest(test, inputs, spark) })
+  }
+  return drafted
+}
+
+function draftTest({ name, file }: NamedTest, inputs: Inputs, spark: Dialect): Draft | TemplateError {
+  const { engine } = parseTest(name, file).test
+  try {
+    const template = { file: file.path, source: file.text }
+    return inputs.draft(template, engine === 'spark' ? { dialect: spark } : {})
+  } catch (error) {
+    if (!(error instanceof TemplateError)) throw error
+    return error
+  }
 }
 
 /** The drafts of all tests whose templates are valid. */
