@@ -193,6 +193,15 @@ export function callWith(call: ReaderCall, more: Readonly<Record<string, string 
   return `${call.name}(${all.join(', ')})`
 }
 
+/** The call with one of its files. */
+export const ofFile = (call: ReaderCall, file: string): ReaderCall => ({
+  ...call,
+  arguments: [
+    { name: null, text: quoteLiteral(file) },
+    ...call.arguments.filter(({ name }) => name !== null),
+  ],
+})
+
 /** The text with more arguments in one call. The number of lines stays the same. */
 export function extended(sql: string, call: ReaderCall, more: Readonly<Record<string, string>>): string {
   const added = Object.entries(more).map(([name, text]) => `${name}=${text}`)
@@ -208,6 +217,12 @@ export function extended(sql: string, call: ReaderCall, more: Readonly<Record<st
 /** The text of a named argument; undefined: the author did not write it. */
 export const argument = (call: ReaderCall, ...names: string[]): string | undefined =>
   call.arguments.find(({ name }) => name !== null && names.includes(name))?.text
+
+/** True if the engine chooses the types: it does, unless the author writes `auto_detect=false`. */
+export const isDetecting = (call: ReaderCall): boolean => {
+  const written = argument(call, 'auto_detect')?.replaceAll("'", '').toLowerCase()
+  return written === undefined || written === 'true' || written === '1'
+}
 
 /** The files of the call, as the author wrote them. */
 export const pathsArgument = (call: ReaderCall): string | undefined =>

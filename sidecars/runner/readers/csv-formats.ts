@@ -1,9 +1,10 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import type { Column } from '../../../lake/engine/instance.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
 import { landingName } from '../author/csv-fault.ts'
-import { argument, callWith, type ReaderCall } from './calls.ts'
-import { orNull, type Reader, refusal } from './reader.ts'
+import { argument, callWith, ofFile, type ReaderCall } from './calls.ts'
+import { numbered, orNull, type Reader, refusal } from './reader.ts'
 
 // The formats of CSV files: delimiter, quotes, header and columns, as the engine finds them in each file.
 
@@ -19,6 +20,8 @@ const PLAIN = new Set([
   'escape',
   'sample_size',
 ])
+/** Arguments that a call without types does not have. */
+const UNTYPED = { filename: null, types: null, dtypes: null, column_types: null, columns: null }
 /** DuckDB needs 6 ms per file to find out its format. */
 const SNIFFED_FILES = 10
 /** A character that separates the values of most files. */
@@ -28,35 +31,33 @@ const COMPARED_FILES = 100
 const SHOWN_NAMES = 10
 
 /** SQL of the format that the engine finds in one file. */
-export const sniffCall = (call: ReaderCall, file: string): string =>
-  callWith(
-    {
-      ...call,
-      name: 'sniff_csv',
-      arguments: [
-        { name: null, text: quoteLiteral(file) },
-        ...call.arguments.filter(({ name }) => name !== null),
-      ],
-    },
-    { filename: null, union_by_name: null },
-  )
+export const sniffCall = (
+  call: ReaderCall,
+  file: string,
+  more: Readonly<Record<string, string | null>> = {},
+): string =>
+  callWith({ ...ofFile(call, file), name: 'sniff_csv' }, { filename: null, union_by_name: null, ...more })
 
 /**
  * Warns of lines that the engine leaves out. Refuses a file without any column of the other files: a broken quote, or no header,
  * made another table of it. Its values would become new columns, and the columns of the table would be NULL.
  */
-export async function compareFormats({ call, files, rows, warn }: Reader): Promise<void> {
-  const full = files.filter(hasBytes)
-  const each =
-    full.length <= SNIFFED_FILES ? full.map((file) => [file]) : Map.groupBy(full, firstLine).values()
+export async function compareFormats({
+  call,
+  files,
+  rows,
+  warn,
+}: Reader): Promise<{ delimiters: Set<string> }> {
+  const delimiters = new Set<string>()
   const tables: { file: string; names: Set<string> }[] = []
-  for (const [file = ''] of [...each].slice(0, COMPARED_FILES)) {
+  for (const file of comparedFiles(files)) {
     const found = await orNull(
       rows(
-        `SELECT "SkipRows"::VARCHAR, "Comment", lower(trim(unnest(list_transform("Columns", c -> c.name)))) FROM ${sniffCall(call, file)}`,
+        `SELECT "SkipRows"::VARCHAR, "Comment", "Delimiter", lower(trim(unnest(list_transform("Columns", c -> c.name)))) FROM ${sniffCall(call, file)}`,
       ),
     )
-    const [[skipped, comment] = []] = found ?? []
+    const [[skipped, comment, delimiter] = []] = found ?? []
+    delimiters.add(delimiter ?? '')
     if (Number(skipped) > 0 && argument(call, 'skip') === undefined)
       warn(
         `${landingName(file)}: the first ${skipped} lines are left out: write skip=${skipped} if they hold no data`,
@@ -65,7 +66,7 @@ export async function compareFormats({ call, files, rows, warn }: Reader): Promi
       warn(
         `${landingName(file)}: lines with ${shown(comment)} are left out as comments: write comment='' to read them`,
       )
-    const names = new Set((found ?? []).flatMap(([, , name]) => name ?? []))
+    const names = new Set((found ?? []).flatMap(([, , , name]) => name ?? []))
     if (names.size > 0) tables.push({ file, names })
   }
   const others = tables.filter(({ names }) =>
@@ -73,10 +74,62 @@ export async function compareFormats({ call, files, rows, warn }: Reader): Promi
   )
   const other = others.find(({ names }) => [...names].some(isNoName)) ?? others.at(-1)
   const usual = tables.find((table) => table !== other)
-  if (other === undefined || usual === undefined) return
+  if (other === undefined || usual === undefined) return { delimiters }
   throw refusal(
     `${landingName(other.file)} has no column of ${landingName(usual.file)}: ${namesOf(other)} beside ${namesOf(usual)}: correct the file, set it aside (quarantine), or read it by a call of its own`,
   )
+}
+
+/**
+ * Refuses files whose header has the names of `columns` in another order. The engine gives the names to values by position, so they
+ * would be exchanged.
+ */
+export async function compareColumns(reader: Reader, names: readonly string[]): Promise<void> {
+  const { call, files, rows } = reader
+  if (argument(call, 'header')?.toLowerCase() === 'false') return
+  const known = new Set(names.map((name) => name.toLowerCase()))
+  for (const file of comparedFiles(files)) {
+    const found = await orNull(
+      rows(
+        `SELECT lower(trim(unnest(list_transform("Columns", c -> c.name)))) FROM ${sniffCall(call, file, { columns: null })} WHERE "HasHeader"`,
+      ),
+    )
+    for (const [at, [name]] of (found ?? []).entries()) {
+      const place = at + 1
+      if (name && known.has(name) && names[at]?.toLowerCase() !== name)
+        throw refusal(
+          `${landingName(file)}, column ${shown(name)}: the column is number ${place} in the file, and another number in columns: give the names in the order of the file, or write types instead of columns`,
+        )
+    }
+  }
+}
+
+/** Files whose formats represent those of all. */
+function comparedFiles(files: readonly string[]): string[] {
+  const full = files.filter(hasBytes)
+  const each =
+    full.length <= SNIFFED_FILES ? full.map((file) => [file]) : Map.groupBy(full, firstLine).values()
+  return Array.from(each, ([file = '']) => file).slice(0, COMPARED_FILES)
+}
+
+/** Warns of names that stand twice in a header. The engine adds a number to the second one. */
+export async function warnOfEqualNames(
+  { call, files, rows, warn }: Reader,
+  columns: readonly Column[],
+): Promise<void> {
+  if (numbered(columns).length === 0 || argument(call, 'names', 'header') !== undefined) return
+  for (const file of comparedFiles(files)) {
+    const asRow = callWith(ofFile(call, file), { ...UNTYPED, header: 'false', all_varchar: 'true' })
+    const [header = []] = (await orNull(rows(`FROM ${asRow} LIMIT 1`))) ?? []
+    const names = header.map((name) => name?.trim() ?? '')
+    const folded = names.map((name) => name.toLowerCase())
+    const second = names.find((_, at) => folded.indexOf(folded[at] ?? '') < at && folded[at] !== '')
+    if (second === undefined) continue
+    warn(
+      `${landingName(file)}, column ${shown(second)}: the header has the name twice: a number is added to the second one, such as ${shown(`${second}_1`)}`,
+    )
+    return
+  }
 }
 
 const hasBytes = (file: string) => statSync(file).size > 0
@@ -91,13 +144,7 @@ export async function commonFormat({ call, files, rows }: Reader) {
   if (new Set(files.map(firstLine)).size > 1) return null
   const sizes = files.map((file) => statSync(file).size)
   const largest = files[sizes.indexOf(Math.max(...sizes))] ?? ''
-  const one = {
-    ...call,
-    arguments: [
-      { name: null, text: quoteLiteral(largest) },
-      ...call.arguments.filter(({ name }) => name !== null),
-    ],
-  }
+  const one = ofFile(call, largest)
   const [[delim, quote, escaped, skip, hasHeader] = []] = await rows(
     `SELECT "Delimiter", "Quote", "Escape", "SkipRows"::VARCHAR, "HasHeader"::VARCHAR FROM ${sniffCall(call, largest)}`,
   )

@@ -3,8 +3,16 @@ import { tokensOf } from '../../../lake/engine/tokens.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { landingName } from '../author/csv-fault.ts'
-import { argument, callWith, type ReaderCall } from './calls.ts'
-import { commonFormat, compareFormats, DELIMITER, sniffCall } from './csv-formats.ts'
+import { argument, callWith, isDetecting, type ReaderCall } from './calls.ts'
+import {
+  commonFormat,
+  compareColumns,
+  compareFormats,
+  DELIMITER,
+  sniffCall,
+  warnOfEqualNames,
+} from './csv-formats.ts'
+import { lineArguments } from './csv-lines.ts'
 import { mayEndInQuote, openQuote } from './cut-files.ts'
 import { compressionOf } from './files.ts'
 import {
@@ -35,12 +43,20 @@ const EXAMINED_COLUMNS = 100
 
 /** The arguments to add to a call of `read_csv`. Throws for dates with two meanings. */
 export async function csvArguments(reader: Reader): Promise<Record<string, string>> {
+  const lines = isDetecting(reader.call) ? await lineArguments(reader) : {}
+  const given = Object.entries(lines).map(([name, text]) => ({ name, text }))
+  const call = { ...reader.call, arguments: [...reader.call.arguments, ...given] }
+  return { ...lines, ...(await columnArguments({ ...reader, call })) }
+}
+
+async function columnArguments(reader: Reader): Promise<Record<string, string>> {
   const { call } = reader
-  const isDetected = argument(call, 'auto_detect') === undefined
-  if (!isDetected) return argument(call, 'columns') === undefined ? {} : ownFormats(reader, 'columns')
+  const columns = argument(call, 'columns')
+  if (columns !== undefined) await compareColumns(reader, keysOf(columns))
+  if (!isDetecting(call)) return columns === undefined ? {} : ownFormats(reader, 'columns')
   if (argument(call, 'quote', 'encoding') === undefined) await refuseOpenQuotes(reader)
-  if (argument(call, 'columns') !== undefined) return ownFormats(reader, 'columns')
-  await compareFormats(reader)
+  if (columns !== undefined) return ownFormats(reader, 'columns')
+  const { delimiters } = await compareFormats(reader)
   const byName: Record<string, string> =
     argument(call, 'union_by_name') === undefined ? { union_by_name: 'true' } : {}
   const types = argument(call, ...TYPES)
@@ -53,12 +69,14 @@ export async function csvArguments(reader: Reader): Promise<Record<string, strin
     format === null ? callWith(call, { ...byName, filename: null }) : format.sample,
   )
   noteOneColumn(reader, described)
+  await warnOfEqualNames(reader, described)
   const open = described.filter(({ name }) => !given.has(name.toLowerCase()))
   const found = await typesOf(reader, open, (text) =>
     format === null
       ? callWith(call, { ...byName, ...typesArgument(call, text), ...FILE_ARGUMENT })
       : callWith(call, { ...format.arguments, columns: structOf(text), ...FILE_ARGUMENT }),
   )
+  if (delimiters.has(';')) await warnOfThousands(reader, found.columns, found.asText)
   if (format !== null) return { ...format.arguments, ...found.formats, columns: structOf(found.columns) }
   const own = types === undefined ? {} : await ownFormats(reader, typesName(call), byName)
   return { ...byName, ...own, ...found.formats, ...typesArgument(call, found.columns) }
@@ -135,6 +153,8 @@ interface Found {
   columns: Column[]
   /** The arguments `dateformat` and `timestampformat`. */
   formats: Record<string, string>
+  /** The call that reads the columns as texts. */
+  asText: string
 }
 
 /** Chooses the types by all values. `textCall` reads the columns with these types. */
@@ -177,7 +197,32 @@ async function typesOf(
     reader.warn(
       `${unexamined} more columns with values of different types, or dates without an ISO format, are read as text`,
     )
-  return { columns: columns.map(({ name }) => ({ name, type: types.get(name) ?? 'VARCHAR' })), formats }
+  return {
+    columns: columns.map(({ name }) => ({ name, type: types.get(name) ?? 'VARCHAR' })),
+    formats,
+    asText,
+  }
+}
+
+/** Warns of numbers such as `1.234` beside semicolons. In countries with a decimal comma, such a number is 1234. */
+async function warnOfThousands(reader: Reader, columns: readonly Column[], asText: string): Promise<void> {
+  const { call, rows, warn } = reader
+  const doubles = columns.filter(({ type }) => type === 'DOUBLE')
+  if (argument(call, 'decimal_separator', 'thousands') !== undefined) return
+  const counts = await ofEach(reader, doubles, asText, (value) => [
+    `count(${value})`,
+    `count(*) FILTER (WHERE regexp_full_match(${value}, '[-+]?\\d{1,3}\\.\\d{3}'))`,
+  ])
+  for (const [index, { name }] of doubles.entries()) {
+    const [values, groups] = counts[index] ?? []
+    if (values !== groups || values === '0') continue
+    const [[value, file = null] = []] = await rows(
+      `SELECT v, file FROM ${textsOf(name, asText).from} WHERE v IS NOT NULL LIMIT 1`,
+    )
+    warn(
+      `${placeOf(file, name)}: ${shown(value ?? '')} is read as a number with three decimals, like all values of the column: if the point separates thousands, write thousands='.', decimal_separator=','`,
+    )
+  }
 }
 
 /** The columns with values that their types do not keep. */

@@ -12,6 +12,24 @@ const HEAD_BYTES = 4_096
 const CHUNK_BYTES = 1_048_576
 const GZIP = '1f8b'
 const ZSTD = '28b52ffd'
+/** A digit follows. */
+const BZIP2 = '425a68'
+/** The first bytes of formats that no reader of text reads. */
+const OTHER_FORMATS: readonly [string, string][] = [
+  ['504b0304', 'a ZIP archive or a workbook'],
+  ['d0cf11e0a1b11ae1', 'an old workbook'],
+  // The first block of bzip2 begins with a constant.
+  ['314159265359', 'compressed with bzip2'],
+  ['fd377a585a00', 'compressed with xz'],
+  ['04224d18', 'compressed with LZ4'],
+  ['377abcaf271c', 'a 7z archive'],
+  ['526172211a07', 'a RAR archive'],
+  ['25504446', 'a PDF'],
+  ['4f626a01', 'an Avro file'],
+  ['4f524301', 'an ORC file'],
+  ['4152524f5731', 'an Arrow file'],
+  ['53514c69746520666f726d6174203300', 'an SQLite database'],
+]
 /** Files that were checked completely, by identity of their content on this machine. */
 const checked = new Set<string>()
 const CHECKED_MAX = 10_000
@@ -71,10 +89,14 @@ function refuseOtherFormat(
     )
   if (applied !== 'none' && applied !== actual && (applied === 'gzip' || applied === 'zstd'))
     throw refusal(`${landed} is not compressed with ${applied}: upload the file again, or correct its name`)
-  if (head.toString('latin1', 0, 4) === 'PK\u0003\u0004')
-    throw refusal(`${landed} is a ZIP archive or a workbook: upload its content as CSV, JSON or Parquet`)
   if (head.toString('latin1', 0, 4) === 'PAR1')
     throw refusal(`${landed} is a Parquet file: read the file with read_parquet`)
+  const hex = head.toString('hex', 0, 16)
+  const begin = hex.startsWith(BZIP2) ? hex.slice(BZIP2.length + 2) : hex
+  const other = OTHER_FORMATS.find(([bytes]) => begin.startsWith(bytes))?.[1]
+  if (other !== undefined) throw refusal(`${landed} is ${other}: upload its content as CSV, JSON or Parquet`)
+  if (argument(call, 'encoding') === undefined && isUtf32(head))
+    throw refusal(`${landed} is UTF-32 text: save the file as UTF-8`)
   if (argument(call, 'encoding') === undefined && isUtf16(head))
     throw refusal(
       call.kind === 'csv'
@@ -82,6 +104,8 @@ function refuseOtherFormat(
         : `${landed} is UTF-16 text: save the file as UTF-8`,
     )
 }
+
+const isUtf32 = (head: Buffer) => ['fffe0000', '0000feff'].includes(head.toString('hex', 0, 4))
 
 /** UTF-16 has a byte order mark, or a zero byte in every second place of plain text. */
 function isUtf16(head: Buffer): boolean {

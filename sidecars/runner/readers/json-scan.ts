@@ -4,8 +4,13 @@
 export interface JsonFindings {
   /** A number with decimals that could be an amount which DOUBLE rounds. */
   hasLongDecimals: boolean
-  /** The keys, in lower case, of whole numbers with more digits than a DOUBLE keeps. Null: too many, or keys with escapes. */
+  /**
+   * The keys, in lower case, of whole numbers with more digits than a DOUBLE keeps, and of numbers too large for it. Null: too many, or
+   * keys with escapes.
+   */
   longWholes: Set<string> | null
+  /** A number such as `1e-400`, which the engine reads as zero, and the key before it. */
+  tooSmall: { key: string; value: string } | null
   /** A text that could be a date in another order than year, month, day. */
   hasOtherDates: boolean
   /** Times with a zone, and times without. */
@@ -48,6 +53,7 @@ export class JsonScan {
   readonly found: JsonFindings = {
     hasLongDecimals: false,
     longWholes: new Set(),
+    tooSmall: null,
     hasOtherDates: false,
     hasZones: false,
     hasLocalTimes: false,
@@ -102,6 +108,7 @@ export class JsonScan {
   /** Returns the position after the number. */
   #number(bytes: Buffer, start: number): number {
     let at = start + 1
+    let hasExponent = false
     for (; at < bytes.length; at += 1) {
       const byte = bytes[at] as number
       const isPart =
@@ -111,8 +118,9 @@ export class JsonScan {
         byte === UPPER_E ||
         byte === MINUS ||
         byte === PLUS
+      hasExponent ||= byte === LOWER_E || byte === UPPER_E
       if (!isPart) {
-        if (at - start > SURE_DIGITS) this.#judgeNumber(bytes, start, at)
+        if (hasExponent || at - start > SURE_DIGITS) this.#judgeNumber(bytes, start, at)
         return at
       }
     }
@@ -125,15 +133,20 @@ export class JsonScan {
     const { found } = this
     const text = bytes.toString('latin1', start, end)
     const point = text.indexOf('.')
-    if (point === -1) this.#noteLongWhole()
-    else
+    const isLong = text.length > SURE_DIGITS
+    const number = Number(text)
+    if (number === 0 && digitsOf(text) !== '') found.tooSmall ??= { key: this.#key(), value: text }
+    if (!Number.isFinite(number) || (isLong && point === -1)) this.#noteLongWhole()
+    else if (isLong)
       found.hasLongDecimals ||= !isFloat(text, text.length - point - 1) && digitsOf(text).length > SURE_DIGITS
   }
 
   /** The text before a number is its key, unless the number stands in a list of different kinds. */
+  #key = () => this.#textIn?.toString('utf8', this.#textStart, this.#textEnd) ?? ''
+
   #noteLongWhole(): void {
     const { found } = this
-    const key = this.#textIn?.toString('utf8', this.#textStart, this.#textEnd).toLowerCase() ?? ''
+    const key = this.#key().toLowerCase()
     if (key.includes('\\') || key.length > TOKEN_BYTES || (found.longWholes?.size ?? 0) >= KEYS_MAX)
       found.longWholes = null
     found.longWholes?.add(key)

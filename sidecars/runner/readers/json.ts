@@ -1,10 +1,10 @@
-import type { Column } from '../../../lake/engine/instance.ts'
 import { type DuckType, parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { landingName } from '../author/csv-fault.ts'
-import { argument, callWith, type ReaderCall } from './calls.ts'
+import { argument, callWith, isDetecting } from './calls.ts'
 import { contentOf } from './files.ts'
+import { hasRenamed, objectsCall, warnOfKeys } from './json-keys.ts'
 import { type JsonFindings, JsonScan } from './json-scan.ts'
 import {
   dateFormat,
@@ -17,7 +17,7 @@ import {
   type Texts,
   valueBeside,
 } from './reader.ts'
-import { isFloat, isKept, isLong, numberType, survives } from './text-types.ts'
+import { isChanged, isFloat, isKept, numberType } from './text-types.ts'
 import { lossSql, warnOfLoss } from './typed-loss.ts'
 
 // JSON: DuckDB looks at all rows, and the types that it chooses are checked against the values as written.
@@ -56,15 +56,14 @@ export async function jsonArguments(reader: Reader): Promise<Record<string, stri
   const found = await scanned(reader)
   if (call.kind === 'json_objects') return {}
   if (argument(call, 'columns') !== undefined) return typedArguments(reader)
-  if (argument(call, 'auto_detect') !== undefined) return {}
+  if (!isDetecting(call)) return {}
   const all = Object.fromEntries(
     Object.entries(LOOK_AT_ALL).filter(
       ([name]) => name === 'sample_size' || argument(call, name) === undefined,
     ),
   )
   const described = await reader.describe(callWith(call, { ...all, filename: null }))
-  // The engine gives such names to keys that differ in case only. They are not the keys in the file.
-  if (described.some(({ name }) => isRenamed(name, described))) return all
+  if (await hasRenamed(reader, described, found)) return all
   const types = new Map<string, DuckType>()
   const formats: Record<string, string> = {}
   for (const { name, type } of described) types.set(name, parseDuckType(type))
@@ -101,6 +100,7 @@ async function typedArguments(reader: Reader): Promise<Record<string, string>> {
   const leaves = described.flatMap(({ name, type }) =>
     leavesOf(parseDuckType(type), { name, column: name, path: '$', isMany: false, key: null }, canChange),
   )
+  if (argument(call, 'records') === undefined) await warnOfKeys(reader, described)
   for (const leaf of leaves.slice(0, EXAMINED_LEAVES)) {
     const texts = valuesOf(reader, leaf)
     const options = dateOptions(leaf.type)
@@ -119,7 +119,7 @@ async function typedArguments(reader: Reader): Promise<Record<string, string>> {
 }
 
 /** The findings in the bytes of all files. Throws for values that are nested too deeply. */
-async function scanned({ call, files }: Reader): Promise<JsonFindings> {
+async function scanned({ call, files, warn }: Reader): Promise<JsonFindings> {
   const isByLine = argument(call, 'ignore_errors') !== undefined
   const scan = new JsonScan(isByLine)
   for (const file of files) {
@@ -129,6 +129,12 @@ async function scanned({ call, files }: Reader): Promise<JsonFindings> {
         throw refusal(`${landingName(file)} has JSON of more than ${DEPTH_MAX} levels: flatten its values`)
     }
     scan.end()
+    const { tooSmall } = scan.found
+    if (tooSmall === null || call.kind === 'json_objects') continue
+    const text = `${placeOf(file, tooSmall.key)}: ${shown(tooSmall.value)} is read as 0: write the number as a text in the file`
+    if (argument(call, 'columns') === undefined) throw refusal(text)
+    warn(text)
+    scan.found.tooSmall = null
   }
   return scan.found
 }
@@ -143,11 +149,6 @@ function isOpen({ type, key }: Leaf, found: JsonFindings): boolean {
     (isAny && found.longWholes?.size !== 0) ||
     found.longWholes?.has(key ?? '') === true
   )
-}
-
-const isRenamed = (name: string, columns: readonly Column[]) => {
-  const [, stem] = /^(.*)_\d+$/.exec(name) ?? []
-  return stem !== undefined && columns.some((other) => other.name.toLowerCase() === stem.toLowerCase())
 }
 
 /** The parts of a type that can hide a changed value. */
@@ -242,7 +243,7 @@ async function exactType(reader: Reader, texts: Texts): Promise<string> {
   const type = facts.values === 0 ? 'DOUBLE' : numberType(facts)
   if (type !== null) return type
   const [[value, file = null] = []] = await reader.rows(
-    `SELECT v, file FROM ${texts.from} WHERE ${isLong('v')} AND NOT (${survives('v')}) LIMIT 1`,
+    `SELECT v, file FROM ${texts.from} WHERE ${isChanged('v')} LIMIT 1`,
   )
   throw refusal(
     `${placeOf(file, texts.column)}: no number type keeps ${shown(value ?? '')} and the other values: write the numbers as texts in the file`,
@@ -324,7 +325,7 @@ async function refuseLongNumbers(reader: Reader): Promise<void> {
     `SELECT v, file, row FROM (
       SELECT unnest(${numbers}) AS v, ${FILE_COLUMN} AS file, ${json}[:${ROW_CHARACTERS}] AS row
       FROM ${objectsCall(call)} WHERE regexp_matches(${json}, ${quoteLiteral(LONG_NUMBER)})
-    ) WHERE ${isLong('v')} AND NOT (${survives('v')}) LIMIT 1`,
+    ) WHERE ${isChanged('v')} LIMIT 1`,
   )
   if (found === undefined) return
   const [value = '', file = null, row = ''] = found
@@ -334,16 +335,3 @@ async function refuseLongNumbers(reader: Reader): Promise<void> {
     `${placeOf(file, key)}: ${shown(value ?? '')} has more digits than a JSON number keeps: write the value as a text in the file`,
   )
 }
-
-const OF_OBJECTS = new Set([null, 'format', 'compression', 'ignore_errors', 'maximum_object_size'])
-
-/** The call that reads each value of the files as written. */
-const objectsCall = (call: ReaderCall): string =>
-  callWith(
-    {
-      ...call,
-      name: call.name.startsWith('read_ndjson') ? 'read_ndjson_objects' : 'read_json_objects',
-      arguments: call.arguments.filter(({ name }) => OF_OBJECTS.has(name)),
-    },
-    FILE_ARGUMENT,
-  )

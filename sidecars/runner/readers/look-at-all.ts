@@ -2,15 +2,27 @@ import { EngineError } from '../../../lake/engine/error.ts'
 import type { Engine } from '../../../lake/engine/instance.ts'
 import { treeOn } from '../../../lake/engine/parser.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
-import { csvFault } from '../author/csv-fault.ts'
-import { argument, callWith, extended, pathsArgument, type ReaderCall, readerCalls } from './calls.ts'
+import { csvFault, landingName } from '../author/csv-fault.ts'
+import {
+  argument,
+  callWith,
+  extended,
+  isDetecting,
+  ofFile,
+  pathsArgument,
+  type ReaderCall,
+  readerCalls,
+} from './calls.ts'
 import { csvArguments } from './csv.ts'
 import { checkFiles } from './files.ts'
 import { jsonArguments } from './json.ts'
 import { parquetArguments } from './parquet.ts'
-import { isFatal, orNull, type Reader } from './reader.ts'
+import { isFatal, orNull, type Reader, refusal } from './reader.ts'
 
 // DuckDB looks at a part of the files, and casts the rest. Here every call of a reader gets the types that keep all values.
+
+/** Files that are read one by one to find the one that an error is about. */
+const TRIED_FILES = 1_000
 
 export interface Note {
   level: 'info' | 'warn' | 'debug'
@@ -82,7 +94,7 @@ async function argumentsFor(
     rows,
     warn: (warning) => notes.push({ level: 'warn', text: warning }),
   }
-  const more = (await orNull(moreFor(reader).catch(throwFaultOfCsv))) ?? inFull(call)
+  const more = (await orNull(moreFor(reader).catch((error) => throwWithFile(error, reader)))) ?? inFull(call)
   known.set(key, more)
   const added = Object.entries(more).map(([name, value]) => `${name}=${value}`)
   if (added.length > 0) {
@@ -119,7 +131,7 @@ const FULL: Readonly<Record<ReaderCall['kind'], Readonly<Record<string, string>>
 
 /** The engine's own way to look at all values, for a call that cannot be examined: the call itself names the error. */
 const inFull = (call: ReaderCall): Record<string, string> =>
-  argument(call, 'columns', 'auto_detect') === undefined
+  argument(call, 'columns') === undefined && isDetecting(call)
     ? Object.fromEntries(
         Object.entries(FULL[call.kind]).filter(([name]) => argument(call, name) === undefined),
       )
@@ -130,10 +142,28 @@ const lookedAt = (call: ReaderCall) =>
     .map(([name, value]) => `${name}=${value}`)
     .join(', ')
 
-/** A row that the engine cannot read is an error of the file. With another sample, the engine would not name the row. */
-function throwFaultOfCsv(error: unknown): never {
-  if (error instanceof EngineError && !isFatal(error) && csvFault(error.message) !== null)
-    throw new EngineError(error.kind, error.message)
+/**
+ * A row that the engine cannot read is an error of the file. With another sample, the engine would not name the row. Some errors of
+ * the engine name no file: the file is the first one that cannot be read alone.
+ */
+async function throwWithFile(error: unknown, { call, files, rows }: Reader): Promise<never> {
+  if (!(error instanceof EngineError) || isFatal(error) || error.cause === undefined) throw error
+  if (csvFault(error.message) !== null) throw new EngineError(error.kind, error.message)
+  if (files.some((file) => error.message.includes(landingName(file)))) throw error
+  const fails = async (file: string, more: Readonly<Record<string, string>> = {}) =>
+    (await orNull(
+      rows(`SELECT count(*) FROM ${callWith(ofFile(call, file), { filename: null, ...more })}`),
+    )) === null
+  for (const file of files.slice(0, TRIED_FILES)) {
+    if (!(await fails(file))) continue
+    const isLoose = call.kind === 'csv' && !(await fails(file, { strict_mode: 'false' }))
+    const reason = error.message.split('\n')[0]
+    throw refusal(
+      isLoose
+        ? `${landingName(file)}: the lines end in different ways, or a quote is broken: correct the file, or write strict_mode=false`
+        : `${landingName(file)} cannot be read: ${reason}`,
+    )
+  }
   throw error
 }
 

@@ -109,3 +109,12 @@ export async function orNull<Result>(work: Promise<Result>): Promise<Result | nu
     throw error
   }
 }
+
+/** The columns such as `name_1` beside `name`. The engine gives such a name to the second of two equal names. */
+export const numbered = (columns: readonly Column[]): string[] => {
+  const names = new Set(columns.map(({ name }) => name.toLowerCase()))
+  return columns.flatMap(({ name }) => {
+    const [, stem] = /^(.*)_\d+$/.exec(name) ?? []
+    return stem !== undefined && names.has(stem.toLowerCase()) ? [name] : []
+  })
+}

@@ -62,22 +62,24 @@ export function isKept(value: string, type: string): string {
 
 /** Digits without zeros at both ends. */
 const digitsOf = (value: string) => `trim(replace(${part(value, String.raw`^[-+]?([\d.]*)`)}, '.', ''), '0')`
-/** True if a DOUBLE prints the same digits. */
-export const survives = (value: string): string =>
+/** True if a float prints the same digits. */
+const survives = (value: string, type = 'DOUBLE'): string =>
   either(
-    `${backFrom(value, 'DOUBLE')} = ${value}`,
-    `${digitsOf(value)} IS NOT DISTINCT FROM ${digitsOf(backFrom(value, 'DOUBLE'))}`,
+    `${backFrom(value, type)} = ${value}`,
+    `${digitsOf(value)} IS NOT DISTINCT FROM ${digitsOf(backFrom(value, type))}`,
   )
-export const isLong = (value: string): string =>
+const isLong = (value: string): string =>
   both(`strlen(${value}) > ${SURE_DIGITS}`, `length(${digitsOf(value)}) > ${SURE_DIGITS}`)
 /** SQL of the number of decimals without zeros at the end. */
 export const decimalsOf = (value: string): string => `length(rtrim(split_part(${value}, '.', 2), '0'))`
-/** True for a number with more digits than a DOUBLE keeps. */
-export const hasMoreDigits = (value: string): string =>
-  both(
-    `strlen(${value}) > ${SURE_DIGITS} AND ${full(value, FLOAT)}`,
-    both(`NOT ${survives(value)}`, isLong(value)),
-  )
+/** True for a number that a DOUBLE changes: more digits than it keeps, or an exponent beyond its range. */
+export const isChanged = (value: string): string =>
+  both(`strlen(${value}) > ${SURE_DIGITS} OR ${hasExponent(value)}`, isChangedBy('DOUBLE', value))
+/** True for a number that prints other digits after a cast to a type of floats. */
+export const isChangedBy = (type: string, value: string): string =>
+  both(`${full(value, FLOAT)} AND ${digitsOf(value)} <> ''`, `NOT ${survives(value, type)}`)
+/** `inf` and `nan` have no exponent. */
+const hasExponent = (value: string) => `regexp_matches(${value}, '\\d[eE]')`
 /** True for a float of a program: DOUBLE gives back its digits, and it has too many decimals for an amount. */
 export const isFloat = (value: string): string =>
   either(
@@ -124,7 +126,7 @@ export const factsSql = (value: string): Readonly<Record<keyof TextFacts, string
     bigint: count(both(full(value, WHOLE), isOf(value, 'BIGINT'))),
     plain: count(isPlain),
     float: count(full(value, FLOAT)),
-    lossy: count(hasMoreDigits(value)),
+    lossy: count(isChanged(value)),
     amounts: count(
       both(
         `strlen(${value}) > ${SURE_DIGITS} AND ${isPlain}`,

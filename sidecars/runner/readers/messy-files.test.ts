@@ -1,0 +1,162 @@
+import { expect, test } from 'bun:test'
+import { gzipSync } from 'node:zlib'
+import { lines, testZone } from './test-zone.ts'
+
+const { zone, rows, refused, engine } = testZone()
+const csv = "select * from read_csv('ZONE/*')"
+const json = "select * from read_json('ZONE/*')"
+
+test('a quote that comes late is no part of its value', async () => {
+  const early = lines(21_000, (at) => `${at},abc`)
+  zone({ 'a.csv': `id,v\n${early}30000,"a, ""b"""\n30001,5" pipe\n` })
+  const late = (await rows(`${csv} where id >= 30000 order by id`)).rows
+  expect(late).toEqual([
+    ['30000', 'a, "b"'],
+    ['30001', '5" pipe'],
+  ])
+  zone({ 'a.csv.gz': gzipSync(`id,v\n${early}30000,"x"\n`) })
+  expect((await rows(`${csv} where id = 30000`)).rows).toEqual([['30000', 'x']])
+})
+
+test.each([
+  ['after numbers', 'id,name\n1,a\n', '2,b\n'],
+  ['between texts', 'city,name\nx,a\n', 'y,b\n'],
+  ['behind the sample', `id,name\n${lines(21_000, (at) => `${at},a`)}`, '3,b\n'],
+  ['with other line ends', 'id,name\r\n1,a\r\n', '2,b\r\n'],
+])('a header that comes again is refused: %s', async (_, before, after) => {
+  const [header = ''] = before.split('\n')
+  zone({ 'a.csv': `${before}${header}\n${after}` })
+  const line = before.split('\n').length
+  expect(await refused(csv)).toMatch(
+    new RegExp(`a\\.csv line ${line}, column "(id|city)": the line repeats the header`),
+  )
+  expect((await rows(csv.replace(')', ', header=true)'))).warnings.join()).toContain('repeats the header')
+})
+
+test('a row like the first one is no header', async () => {
+  zone({ 'a.csv': '1,a\n2,b\n1,a\n' })
+  expect((await rows(csv)).rows).toHaveLength(3)
+  zone({ 'a.csv': 'word\nsun\nword\n' })
+  expect((await rows(csv)).rows).toEqual([['sun'], ['word']])
+})
+
+test('points that can separate thousands cause a warning', async () => {
+  zone({ 'a.csv': 'id;v;w\n1;1.234;1.5\n2;12.345;1.234\n' })
+  const found = await rows(csv)
+  expect(found.types).toEqual(['BIGINT', 'DOUBLE', 'DOUBLE'])
+  expect(found.warnings).toEqual([
+    expect.stringMatching(/a\.csv, column "v": "1\.234" is read as .+thousands='\.', decimal_separator=','/),
+  ])
+  const given = await rows("from read_csv('ZONE/*', thousands='.', decimal_separator=',')")
+  expect([given.warnings, given.rows[1]?.[1]]).toEqual([[], '12345'])
+  zone({ 'a.csv': 'id,v\n1,1.234\n2,12.345\n' })
+  expect((await rows(csv)).warnings).toEqual([])
+})
+
+test('a name that a header has twice causes a warning', async () => {
+  zone({ 'a.csv': 'id,name,Name\n1,a,b\n' })
+  expect((await rows(csv)).warnings).toEqual([
+    expect.stringMatching(/a\.csv, column "Name": the header has the name twice/),
+  ])
+  zone({ 'a.csv': 'id,name,name_1\n1,a,b\n' })
+  expect((await rows(csv)).warnings).toEqual([])
+})
+
+test('names in the order of another file are refused for typed columns', async () => {
+  zone({ 'a.csv': 'id,name\n1,a\n', 'b.csv': 'name,id\nb,2\n' })
+  const typed = "from read_csv('ZONE/*', columns={'id': 'VARCHAR', 'name': 'VARCHAR'})"
+  expect(await refused(typed)).toMatch(/b\.csv, column "name": the column is number 1 in the file/)
+  zone({ 'a.csv': 'a,b\n1,x\n' })
+  expect((await rows(typed)).rows).toEqual([['1', 'x']])
+})
+
+test('auto_detect=true leaves the choice of types to the reader', async () => {
+  zone({ 'a.csv': `id,v\n${lines(21_000, (at) => `${at},1`)}30000,1.5\n` })
+  expect((await rows("select max(v) from read_csv('ZONE/*', auto_detect=true)")).rows).toEqual([[1.5]])
+})
+
+test.each(['1e400', '-1e400', '1e-400', '2.5E+999'])(
+  'a number beyond the range of DOUBLE: %s',
+  async (value) => {
+    zone({ 'a.csv': `id,v\n1,1.5\n2,${value}\n` })
+    const found = await rows(`select v from read_csv('ZONE/*') where id = 2`)
+    expect(found.rows).toEqual([[value]])
+    expect(found.warnings.join()).toContain(`"${value}" is not of type DOUBLE`)
+    zone({ 'a.json': `{"id":1,"o":{"v":1.5}}\n{"id":2,"o":{"v":${value}}}\n` })
+    expect(await refused(json)).toContain('a.json, column "')
+    expect(await refused(json)).toContain(
+      `v": ${value.includes('-400') ? `"${value}" is read as 0` : 'no number type keeps'}`,
+    )
+  },
+)
+
+test.each([
+  ['lines that end in different ways', 'id,v\r\n1,a\n2,b\r\n', /b\.csv: the lines end in different ways/],
+  ['zeros after compressed data', Buffer.concat([gzipSync('id,v\n1,a\n'), Buffer.alloc(512)]), /b\.csv\.gz/],
+])('the error of a file that cannot be read names the file: %s', async (_, content, reason) => {
+  zone({ 'a.csv': 'id,v\n1,a\n', [typeof content === 'string' ? 'b.csv' : 'b.csv.gz']: content })
+  expect(await refused(csv)).toMatch(reason)
+})
+
+test.each([
+  ['bzip2', '425a6839314159265359', 'compressed with bzip2'],
+  ['xz', 'fd377a585a000004', 'compressed with xz'],
+  ['an old workbook', 'd0cf11e0a1b11ae1', 'an old workbook'],
+  ['UTF-32', 'fffe00006100000062000000', 'UTF-32 text'],
+])('the error of a file in another format names the format: %s', async (_, hex, reason) => {
+  zone({ 'a.csv': Buffer.from(hex, 'hex') })
+  expect(await refused(csv)).toContain(`a.csv is ${reason}`)
+})
+
+test('keys outside of the columns of a JSON call cause a warning', async () => {
+  zone({ 'a.json': '{"id":1,"o":[{"a":1,"b":2}]}\n{"ID":2,"late":3}\n' })
+  const { warnings } = await rows("from read_json('ZONE/*', columns={'id': 'INT', 'o': 'STRUCT(a INT)[]'})")
+  expect(warnings).toEqual([
+    expect.stringContaining('a.json: not in columns, so left out: "ID", "late"'),
+    expect.stringContaining('a.json: not in columns, so left out: "o.b"'),
+  ])
+  const all = "from read_json('ZONE/*', columns={'id': 'INT', 'ID': 'INT', 'late': 'INT', 'o': 'JSON'})"
+  expect(await refused(all)).toContain('ID')
+})
+
+test('keys of JSON that differ in case only cause a warning', async () => {
+  zone({ 'a.json': '{"a":1}\n', 'b.json': '{"A":2}\n' })
+  expect((await rows(json)).warnings).toEqual([
+    expect.stringMatching(
+      /b\.json, column "A": another key differs in case only: the values are in column "A_1"/,
+    ),
+  ])
+  zone({ 'a.json': '{"a":1.5,"A":9007199254740993}\n{"A":1.5}\n' })
+  expect(await refused(json)).toContain('which rounds long numbers')
+})
+
+test('a key of JSON with a number keeps long numbers', async () => {
+  zone({ 'a.json': '{"qty":1.5,"qty_1":9007199254740993}\n{"qty_1":2.5}\n' })
+  const found = await rows(json)
+  expect([found.warnings, found.rows[0]]).toEqual([[], [1.5, '9007199254740993.0']])
+})
+
+test('a number of JSON that becomes a boolean causes a warning', async () => {
+  zone({ 'a.json': '{"a":5}\n' })
+  const { warnings } = await rows("from read_json('ZONE/*', columns={'a': 'BOOLEAN'})")
+  expect(warnings.join()).toContain('"5" is rounded or cut by the type BOOLEAN')
+})
+
+test.each([
+  ['a scale', '12345678901234567890123456789012345678::decimal(38,0)', '1.55::decimal(10,2)', '"1.55"'],
+  [
+    'a time without a zone',
+    "'2026-01-01 10:00:00+00'::timestamptz",
+    "timestamp '2026-01-01 10:00:00'",
+    '10:00:00',
+  ],
+  ['a date', "'2026-01-01 10:00:00+00'::timestamptz", "date '2026-01-01'", '"2026-01-01"'],
+  ['a text with escapes', "'a'::blob", "'\\x41'", 'VARCHAR'],
+])('Parquet files with types that lose %s are refused', async (_, first, second, value) => {
+  const path = zone({})
+  await engine().run(`copy (select ${first} as v) to '${path}/a.parquet'`)
+  await engine().run(`copy (select ${second} as v) to '${path}/b.parquet'`)
+  const reason = await refused("from read_parquet('ZONE/*')")
+  expect(reason).toMatch(/b\.parquet, column "v"/)
+  expect(reason).toContain(value)
+})
