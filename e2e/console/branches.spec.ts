@@ -143,6 +143,40 @@ test('an open branch shows later commits on the branch and on main', async ({ pa
   await expect(page.getByRole('grid')).toHaveCount(0)
 })
 
+test('an open branch follows its run by events, without polling', async ({ page, request, baseURL }) => {
+  const { branch, pipeline } = await changedBranch(request, 'select 2 as n')
+  await page.addInitScript(() => {
+    window.setInterval = (() => 0) as unknown as typeof window.setInterval
+  })
+  const stream = page.waitForResponse(
+    (response) => /inspector\/run\/events/.test(response.url()) && response.status() === 200,
+  )
+  await openConsole(page, baseURL, `/branches/${branch}`)
+  const runs = page.getByLabel('Runs on this branch')
+  await expect(runs.getByRole('row')).toHaveCount(2)
+  await expect(page.getByText('1 ahead')).toBeVisible()
+  await stream
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 4 as n')
+  const id = await requestRun(request, pipeline, { branch, draft: true })
+  await expect(runs.locator('tbody tr').nth(1)).toContainText('success')
+  await expect(runs.locator(`a[href$="${id}"]`).first()).toBeVisible()
+  await expect(page.getByText('2 ahead')).toBeVisible()
+  await expect(page.getByLabel('Commits').locator('tbody tr')).toHaveCount(2)
+
+  await runToSuccess(request, pipeline)
+  await expect(page.getByText('1 behind')).toBeVisible()
+  await page.getByRole('link', { name: 'All runs on this branch' }).click()
+  await expect(page.getByText('2 runs', { exact: true })).toBeVisible()
+  await page.getByLabel('Branch', { exact: true }).selectOption('main')
+  await expect(page).toHaveURL(/branch=main/)
+  await page.getByLabel('Pipeline', { exact: true }).fill(pipeline.name)
+  await page.keyboard.press('Enter')
+  // The first run of the table, and the one just now.
+  await expect(page.getByText('2 runs', { exact: true })).toBeVisible()
+  await page.getByLabel('Branch', { exact: true }).selectOption('all')
+  await expect(page.getByText('4 runs', { exact: true })).toBeVisible()
+})
+
 test('a rebase moves the branch to the head of main', async ({ page, request, baseURL }) => {
   const branch = fresh('behind')
   await request.post('/api/v1/branches', { data: { name: branch } })

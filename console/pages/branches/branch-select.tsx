@@ -2,28 +2,34 @@ import { useQuery } from '@tanstack/react-query'
 import { api, ok } from '../../api/client.ts'
 import { Select } from '../../design/controls.tsx'
 
-/** Main or an open branch. The empty text is main. */
+/** Main or an open branch. The empty text is main, or all branches where `hasAll` is set. */
 export function BranchSelect({
   value,
   onChange,
   isLabelShown = false,
+  hasAll = false,
 }: {
   value: string
   onChange: (branch: string) => void
   isLabelShown?: boolean
+  hasAll?: boolean
 }) {
   const { data } = useQuery({
     queryKey: ['branches', 'names'],
     queryFn: () => ok(api.branches.get({ query: { status: 'open' } })),
   })
-  const names = (data?.branches ?? []).map(({ name }) => name).filter((name) => name !== 'main')
+  const others = (data?.branches ?? []).map(({ name }) => name).filter((name) => name !== 'main')
+  const names = hasAll ? ['main', ...others] : others
   const known = value === '' || names.includes(value) ? names : [value, ...names]
   return (
     <Select
       label="Branch"
       isLabelShown={isLabelShown}
       value={value}
-      choices={[{ value: '', label: 'main' }, ...known.map((name) => ({ value: name, label: name }))]}
+      choices={[
+        { value: '', label: hasAll ? 'all' : 'main' },
+        ...known.map((name) => ({ value: name, label: name })),
+      ]}
       onChange={onChange}
     />
   )

@@ -1,9 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { api, ok, segment } from '../../api/client.ts'
+import { LISTS, useLiveRuns } from '../../api/live-runs.ts'
 import { LIVE_MS } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
-import { counted } from '../../design/format.ts'
+import { count, counted, duration } from '../../design/format.ts'
 import { isGone, Loaded } from '../../design/loaded.tsx'
 import { Status } from '../../design/status.tsx'
 import { Card, Empty, Facts, Notice, Page } from '../../design/surfaces.tsx'
@@ -25,6 +26,7 @@ export default function BranchPage() {
     // The commits of a run appear with its end.
     refetchInterval: LIVE_MS,
   })
+  useLiveRuns([['branches', 'one', name], ...LISTS])
   const branch = isGone(query.error) ? undefined : query.data
   const isMergeable = branch?.status === 'open' && !branch.protected
   return (
@@ -40,6 +42,7 @@ export default function BranchPage() {
             <BranchFacts branch={loaded} />
             {loaded.status === 'open' && !loaded.protected && <Difference key={name} branch={loaded} />}
             {loaded.status === 'open' && !loaded.protected && <RunOnBranch branch={name} />}
+            <Runs branch={name} />
             {loaded.status === 'open' && <Commits key={name} branch={loaded} />}
           </>
         )}
@@ -123,6 +126,64 @@ function Difference({ branch }: { branch: Branch }) {
                 readRows={rowsOfBranch(branch.name)}
               />
             </>
+          )
+        }
+      </Loaded>
+    </Card>
+  )
+}
+
+/** Runs that the page shows. The list of runs shows all. */
+const RUNS_SHOWN = 20
+
+function Runs({ branch }: { branch: string }) {
+  const query = useQuery({
+    queryKey: ['runs', 'list', { branch }, 'newest'],
+    queryFn: () => ok(api.runs.get({ query: { branch, limit: String(RUNS_SHOWN) } })),
+    refetchInterval: LIVE_MS,
+  })
+  return (
+    <Card
+      title="Runs"
+      isFlush
+      actions={
+        <Link to="/runs" search={{ branch }}>
+          All runs on this branch
+        </Link>
+      }
+    >
+      <Loaded query={query}>
+        {({ runs }) =>
+          runs.length === 0 ? (
+            <Empty icon="runs" title="No run on this branch" />
+          ) : (
+            <Table
+              label="Runs on this branch"
+              rows={runs}
+              keyOf={({ id }) => id}
+              columns={[
+                { name: 'Status', cell: (run) => <Status status={run.status} phase={run.phase} /> },
+                {
+                  name: 'Pipeline',
+                  cell: ({ id, namespace, layer, pipeline }) => (
+                    <Link to="/runs/$id" params={{ id }}>
+                      {namespace}.{layer}.{pipeline}
+                    </Link>
+                  ),
+                },
+                { name: 'Requested', cell: (run) => <Time at={run.created_at} /> },
+                {
+                  name: 'Rows',
+                  isNumeric: true,
+                  cell: (run) => (run.rows_written === null ? '–' : count(run.rows_written)),
+                },
+                {
+                  name: 'Duration',
+                  isNumeric: true,
+                  cell: (run) => (run.duration_ms === null ? '–' : duration(run.duration_ms)),
+                },
+              ]}
+            />
           )
         }
       </Loaded>

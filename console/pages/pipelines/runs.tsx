@@ -40,6 +40,7 @@ export function PipelineRuns({ at }: { at: Named }) {
                     </Link>
                   ),
                 },
+                { name: 'Branch', cell: (run) => run.branch },
                 { name: 'Trigger', cell: (run) => run.trigger },
                 {
                   name: 'Rows',

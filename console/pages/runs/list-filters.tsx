@@ -2,10 +2,11 @@ import { useState } from 'react'
 import { LAYERS } from '../../api/client.ts'
 import { Button, type Choice, Select, TextField } from '../../design/controls.tsx'
 import type { Filters } from '../../shell/filters.ts'
+import { BranchSelect } from '../branches/branch-select.tsx'
 import { useNamespaces } from '../pipelines/suggestions.tsx'
 import { STATUSES } from './pages.ts'
 
-const NAMES = ['namespace', 'layer', 'pipeline', 'status', 'from', 'to', 'sort', 'order'] as const
+const NAMES = ['namespace', 'layer', 'pipeline', 'branch', 'status', 'from', 'to', 'sort', 'order'] as const
 const NONE: Filters = Object.fromEntries(NAMES.map((name) => [name, '']))
 /** What the API accepts as the name of a pipeline. */
 const PIPELINE_NAME = '[a-z0-9][a-z0-9_\\-]*'
@@ -49,6 +50,12 @@ export function RunFilters({ filters, change }: { filters: Filters; change: (cha
         key={filters.pipeline}
         name={filters.pipeline ?? ''}
         onName={(pipeline) => change({ pipeline })}
+      />
+      <BranchSelect
+        isLabelShown
+        hasAll
+        value={filters.branch ?? ''}
+        onChange={(branch) => change({ branch })}
       />
       {select('status', 'Status', 'all', STATUSES)}
       <TimeFilter label="From" at={filters.from} onTime={(from) => change({ from })} />

@@ -1,6 +1,7 @@
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, ok } from '../../api/client.ts'
+import { useLiveRuns } from '../../api/live-runs.ts'
 import { queryClient } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
 import { IconButton } from '../../design/controls.tsx'
@@ -12,7 +13,7 @@ import { Card, Empty, Page } from '../../design/surfaces.tsx'
 import { type VirtualColumn, VirtualTable } from '../../design/virtual-table.tsx'
 import { useFilters } from '../../shell/filters.ts'
 import { RunFilters } from './list-filters.tsx'
-import { type ListedRun, queryOf, useLiveRuns, useRunPages } from './pages.ts'
+import { type ListedRun, queryOf, useRunPages } from './pages.ts'
 
 /** Rows that the table can scroll to. The virtualizer has an object for each, and takes 40 ms for 800,000. */
 const SHOWN_MAX = 100_000

@@ -1,13 +1,10 @@
 import { keepPreviousData, useQueries, useQuery } from '@tanstack/react-query'
-import { useCallback, useEffect, useState } from 'react'
+import { useCallback, useState } from 'react'
 import { api, LAYERS, ok } from '../../api/client.ts'
-import { follow } from '../../api/events.ts'
-import { LIVE_MS, queryClient } from '../../api/queries.ts'
+import { LIVE_MS } from '../../api/queries.ts'
 import type { Filters } from '../../shell/filters.ts'
 
 const PAGE_ROWS = 100
-/** A burst of transitions refreshes the list once in this time. */
-const REFRESH_MS = 1_000
 
 export const STATUSES = ['pending', 'running', 'success', 'failed', 'cancelled'] as const
 const SORTS = ['created_at', 'started_at', 'finished_at', 'duration_ms', 'status', 'trigger'] as const
@@ -17,7 +14,7 @@ const oneOf = <Value extends string>(values: readonly Value[], text: string | un
 
 /** The query of the API that the filters of the address mean. Unknown values are no filter. */
 export function queryOf(filters: Filters) {
-  const { namespace, pipeline, from, to } = filters
+  const { namespace, pipeline, branch, from, to } = filters
   const layer = oneOf(LAYERS, filters.layer)
   const status = oneOf(STATUSES, filters.status)
   const sort = oneOf(SORTS, filters.sort)
@@ -26,6 +23,7 @@ export function queryOf(filters: Filters) {
     ...(namespace && { namespace }),
     ...(layer && { layer }),
     ...(pipeline && { pipeline }),
+    ...(branch && { branch }),
     ...(status && { status }),
     ...(from && { from }),
     ...(to && { to }),
@@ -71,24 +69,3 @@ export function useRunPages(filter: RunFilter) {
 }
 
 export type ListedRun = NonNullable<ReturnType<ReturnType<typeof useRunPages>['rowAt']>>
-
-/** Reads the list again when any run moves. Polling continues for the time without a stream. */
-export function useLiveRuns(): void {
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const refresh = () => {
-      timer = undefined
-      void queryClient.invalidateQueries({ queryKey: ['runs', 'list'] })
-    }
-    const stop = follow('inspector/run/events', {
-      onEvent() {
-        timer ??= setTimeout(refresh, REFRESH_MS)
-        return true
-      },
-    })
-    return () => {
-      stop()
-      clearTimeout(timer)
-    }
-  }, [])
-}
