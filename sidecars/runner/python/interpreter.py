@@ -239,11 +239,14 @@ class Relation:
             import pyarrow  # noqa: F401
         except ImportError:
             frame = pandas.DataFrame(self.rows(), columns=self.columns)
+            table = None
         else:
-            frame = self.arrow().to_pandas()
+            table = self.arrow()
+            frame = table.to_pandas()
         for column in self._columns:
             name = column["name"]
-            if column["type"].get("name") in ("BIGINT", "UBIGINT") and frame[name].dtype.kind == "f":
+            is_whole = column["type"].get("name") in ("BIGINT", "UBIGINT")
+            if is_whole and frame[name].dtype.kind == "f" or table is not None and has_nested_gaps(table.column(name)):
                 warn_of_floats(self._log, name)
         return frame
 
@@ -490,10 +493,16 @@ class Execution:
         import pyarrow.parquet as parquet
 
         nulls = []
-        for field in table.schema:
+        for at, field in enumerate(table.schema):
             if pyarrow.types.is_null(field.type):
                 nulls.append(field.name)
             refused_by_parquet(field.name, field.type, pyarrow.types)
+            # A table keeps microseconds of a time of day. Arrow refuses to lose nanoseconds.
+            if field.type == pyarrow.time64("ns"):
+                try:
+                    table = table.set_column(at, field.name, table.column(at).cast(pyarrow.time64("us")))
+                except pyarrow.ArrowInvalid as error:
+                    raise values.BadResult("column " + json.dumps(field.name) + ": " + str(error)) from None
         values.checked_names(list(table.column_names), "a column")
         if len(set(table.column_names)) < len(table.column_names):
             raise values.BadResult("two columns of result have the same name")
@@ -506,7 +515,7 @@ class Execution:
         return {"result": {"kind": "parquet", "rows": table.num_rows, "nullColumns": nulls}}
 
     def pandas(self, frame):
-        frame = with_index(frame)
+        frame = with_index(frame, self.log)
         names = list(frame.columns)
         values.checked_names(names, "a column")
         if len(set(names)) < len(names):
@@ -524,6 +533,16 @@ class Execution:
             return self.arrow(pyarrow.Table.from_pandas(frame, preserve_index=False))
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
             raise values.BadResult("result: " + str(error)) from None
+        except OverflowError:
+            # The error of pyarrow names no column.
+            for name, series in frame.items():
+                if series.dtype == object:
+                    whole = next((value for value in series if isinstance(value, int) and not -(2**63) <= value < 2**63), None)
+                    if whole is not None:
+                        raise values.BadResult(
+                            "column " + json.dumps(name) + " contains the number " + str(whole) + " beyond 64 bits: use Decimal for all values"
+                        ) from None
+            raise
 
     def polars(self, frame):
         import polars
@@ -534,10 +553,19 @@ class Execution:
                 raise values.BadResult(f"column {json.dumps(name)} contains durations, which a table cannot store: use a number of seconds")
             if kind == polars.Object:
                 raise values.BadResult(f"column {json.dumps(name)} contains Python objects, which a table cannot store")
+            for part in polars_parts(kind):
+                if is_nanoseconds(part) and part is not kind:
+                    raise values.BadResult(f"column {json.dumps(name)} has times with nanoseconds in nested values: cast them to microseconds")
+                if str(part) in ("Int128", "UInt128"):
+                    # polars writes such numbers as bytes.
+                    raise values.BadResult(f"column {json.dumps(name)} is of type {part}: cast it to Decimal(38, 0)")
         values.checked_names(frame.columns, "a column")
-        nanoseconds = [name for name, kind in frame.schema.items() if isinstance(kind, polars.Datetime) and kind.time_unit == "ns"]
-        if nanoseconds:
-            frame = frame.with_columns(polars.col(nanoseconds).dt.cast_time_unit("us"))
+        for name in [name for name, kind in frame.schema.items() if is_nanoseconds(kind)]:
+            micros = frame[name].dt.cast_time_unit("us")
+            lost = frame[name].filter(micros.dt.cast_time_unit("ns") != frame[name])
+            if len(lost) > 0:
+                raise values.with_nanoseconds("column " + json.dumps(name, ensure_ascii=False), lost[0])
+            frame = frame.with_columns(micros)
         frame.write_parquet(os.path.join(self.own, RESULT), use_pyarrow=False)
         return {"result": {"kind": "parquet", "rows": frame.height, "nullColumns": nulls}}
 
@@ -608,8 +636,37 @@ def is_a(value, module, name):
     return isinstance(cls, type) and isinstance(value, cls)
 
 
-def with_index(frame):
+def polars_parts(kind):
+    """The type and the types within it."""
+    yield kind
+    for inner in [getattr(kind, "inner", None), *(field.dtype for field in getattr(kind, "fields", None) or [])]:
+        if inner is not None:
+            yield from polars_parts(inner)
+
+
+def is_nanoseconds(kind):
+    return str(kind).startswith("Datetime(") and kind.time_unit == "ns"
+
+
+def has_nested_gaps(column):
+    """Whether whole numbers of 64 bits within lists or structs have missing values. pandas makes floats of them."""
+    import pyarrow
+
+    def has_gaps(values, is_nested):
+        kind = values.type
+        if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
+            return has_gaps(values.flatten(), True)
+        if pyarrow.types.is_struct(kind):
+            return any(has_gaps(child, True) for child in values.flatten())
+        return is_nested and (pyarrow.types.is_int64(kind) or pyarrow.types.is_uint64(kind)) and values.null_count > 0
+
+    return any(has_gaps(chunk, False) for chunk in column.chunks)
+
+
+def with_index(frame, log):
     """The frame with the named levels of its index as columns."""
+    if frame.index.names == [None] and frame.index.dtype.kind not in "iu":
+        log.write("warn", "the index of result has no name, so its values are not stored: name it, or use reset_index()")
     levels = [(level, name) for level, name in enumerate(frame.index.names) if name is not None]
     for _, name in levels:
         if name in frame.columns:
@@ -633,9 +690,16 @@ def has_floats_for_gaps(series):
     return len(present) > 0 and bool((present % 1 == 0).all())
 
 
+# Types of Arrow that stand for a type of the engine. Others would be stored as their inner values.
+STORED_EXTENSIONS = ("arrow.uuid", "arrow.json", "arrow.bool8")
+
+
 def refused_by_parquet(name, kind, types):
     if types.is_duration(kind) or types.is_interval(kind):
         raise values.BadResult(f"column {json.dumps(name)} contains durations, which a table cannot store: use a number of seconds")
+    extension = getattr(kind, "extension_name", None)
+    if extension is not None and extension not in STORED_EXTENSIONS:
+        raise values.BadResult(f"column {json.dumps(name)} is of type {extension}, which a table cannot store: use a text, a number or a time")
     if types.is_decimal(kind) and kind.precision > 38:
         raise values.BadResult(f"column {json.dumps(name)} has decimals of {kind.precision} digits: the limit is 38")
 

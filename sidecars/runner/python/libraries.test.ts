@@ -104,6 +104,8 @@ result = frame`),
   test.each([
     ['sql("select 1 as a, unnest([9007199254740993, null]) as b").df()[["a"]]', 'b'],
     ['__import__("pandas").DataFrame({"b": [1, None]})', 'b'],
+    ['sql("select [9007199254740993, null] as b").df()', 'b'],
+    ['sql("select unnest([{n: 9007199254740993}, {n: null}]) as b").df()', 'b'],
   ])('whole numbers that pandas keeps as floats are warned of: %s', async (source, column) => {
     const { error, lines } = await run(`result = ${source}`)
     expect(error).toBe('')
@@ -135,10 +137,24 @@ result = frame.with_columns(half=polars.col("id") / 2, s=polars.lit("x"), none=p
     expect(
       await written(`
 import numpy, pandas
-result = {"a": numpy.array([1, 2]), "b": [numpy.float64(1.5), numpy.nan], "c": [pandas.Timestamp("2024-01-01"), pandas.NaT], "d": [numpy.array([1]), None]}`),
+result = {"a": numpy.array([1, 2]), "b": [numpy.float64(1.5), numpy.nan], "c": [pandas.Timestamp("2024-01-01"), pandas.NaT], "d": [numpy.array([1]), None], "e": numpy.array(["2024-01-01T10:00", "NaT"], "datetime64[ns]")}`),
     ).toBe(
-      "a BIGINT, b DOUBLE, c TIMESTAMP, d BIGINT[]: [{'a': 1, 'b': 1.5, 'c': '2024-01-01 00:00:00', 'd': [1]}, {'a': 2, 'b': nan, 'c': NULL, 'd': NULL}]",
+      "a BIGINT, b DOUBLE, c TIMESTAMP, d BIGINT[], e TIMESTAMP: [{'a': 1, 'b': 1.5, 'c': '2024-01-01 00:00:00', 'd': [1], 'e': '2024-01-01 10:00:00'}, {'a': 2, 'b': nan, 'c': NULL, 'd': NULL, 'e': NULL}]",
     )
+  })
+
+  test('a time of day with whole microseconds is stored', async () => {
+    expect(
+      await written(
+        'import pyarrow\nresult = pyarrow.table({"a": pyarrow.array([36_000_000_001_000], pyarrow.time64("ns"))})',
+      ),
+    ).toBe("a TIME: [{'a': '10:00:00.000001'}]")
+  })
+
+  test('an index without a name whose values are no numbers is warned of', async () => {
+    const { error, lines } = await run('import pandas\nresult = pandas.DataFrame({"a": [1]}, index=["x"])')
+    expect(error).toBe('')
+    expect(lines.join('\n')).toContain('the index of result has no name, so its values are not stored')
   })
 
   test.each([
@@ -161,6 +177,42 @@ result = {"a": numpy.array([1, 2]), "b": [numpy.float64(1.5), numpy.nan], "c": [
       'py line 2: the index and a column of result are both named "a"',
     ],
     ['import pandas\nresult = pandas.Series([1])', 'py line 2: result is of type pandas'],
+    [
+      'import pandas\nresult = pandas.DataFrame({"a": [2**70, 1]})',
+      'py line 2: column "a" contains the number 1180591620717411303424 beyond 64 bits',
+    ],
+    [
+      'import pandas\nresult = pandas.DataFrame({"a": pandas.period_range("2026-01", periods=1, freq="M")})',
+      'py line 2: column "a" is of type pandas.period',
+    ],
+    [
+      'import pandas\nresult = [{"a": pandas.Timestamp("2024-01-01 00:00:00.000000001")}]',
+      'py line 2: column "a" contains the time 2024-01-01 00:00:00.000000001 with nanoseconds',
+    ],
+    [
+      'import numpy\nresult = {"a": numpy.array(["2024-01-01T00:00:00.000000001"], "datetime64[ns]")}',
+      'py line 2: column "a" contains the time 2024-01-01T00:00:00.000000001 with nanoseconds',
+    ],
+    [
+      'import numpy\nresult = {"a": numpy.array([1], "timedelta64[ns]")}',
+      'py line 2: column "a" contains a value of type numpy.timedelta64',
+    ],
+    [
+      'import polars\nresult = polars.DataFrame({"a": [2**100]}, schema={"a": polars.Int128})',
+      'py line 2: column "a" is of type Int128',
+    ],
+    [
+      'import polars\nresult = polars.DataFrame({"a": [1]}).with_columns(polars.col("a").cast(polars.Datetime("ns")))',
+      'py line 2: column "a" contains the time 1970-01-01 00:00:00',
+    ],
+    [
+      'import polars\nresult = polars.DataFrame({"a": [[1]]}).with_columns(polars.col("a").cast(polars.List(polars.Datetime("ns", "UTC"))))',
+      'py line 2: column "a" has times with nanoseconds in nested values',
+    ],
+    [
+      'import pyarrow\nresult = pyarrow.table({"a": pyarrow.array([1], pyarrow.time64("ns"))})',
+      'py line 2: column "a": ',
+    ],
     ['import polars\nresult = polars.LazyFrame({"a": [1]})', 'py line 2: result is of type polars'],
     [
       'import pyarrow\nresult = pyarrow.table([pyarrow.array([1]), pyarrow.array([2])], names=["a", "a"])',

@@ -90,7 +90,7 @@ def day_of(text):
         raise ValueError("the date " + text + " is outside Python's range: cast it to VARCHAR") from None
 
 
-TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?(?:\+00(?::00)?)?$")
+TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6})(\d*))?(?:\+00(?::00)?)?$")
 
 
 def moment_of(text):
@@ -98,7 +98,9 @@ def moment_of(text):
     match = TIMESTAMP.match(text)
     if match is None:
         raise ValueError("the timestamp " + text + " is outside Python's range: cast it to VARCHAR")
-    day, clock, fraction = match.groups()
+    day, clock, fraction, nanoseconds = match.groups()
+    if (nanoseconds or "").strip("0"):
+        raise ValueError("the timestamp " + text + " has nanoseconds, which Python does not keep: cast it to TIMESTAMP or VARCHAR")
     return datetime.datetime.fromisoformat(day + "T" + clock + "." + (fraction or "0").ljust(6, "0"))
 
 
@@ -198,11 +200,12 @@ def kind_of(cls, path):
     for base, kind in KINDS:
         if issubclass(cls, base):
             return kind
-    hint = ": use a number of seconds or a text" if issubclass(cls, datetime.timedelta) else ""
+    is_duration = issubclass(cls, datetime.timedelta) or cls.__name__ == "timedelta64"
+    hint = ": use a number of seconds or a text" if is_duration else ""
     raise BadResult(path + " contains a value of type " + type_name(cls) + ", which has no SQL type" + hint)
 
 
-def python_values(values):
+def python_values(values, path):
     """Replaces values of libraries by Python's own values."""
     foreign = {
         cls for cls in set(map(type, values))
@@ -218,15 +221,30 @@ def python_values(values):
         if cls.__name__ in MISSING_TYPES:
             return None
         if cls.__name__ == "Timestamp":
+            if value.nanosecond:
+                raise with_nanoseconds(path, value)
             return value.to_pydatetime()
+        if cls.__name__ == "datetime64":
+            if value != value:
+                return None
+            micros = value.astype("datetime64[us]")
+            if micros != value:
+                raise with_nanoseconds(path, value)
+            return micros.tolist()
+        if cls.__name__ == "timedelta64":
+            return value
         return value.tolist() if hasattr(value, "tolist") else value
 
     return [own(value) for value in values]
 
 
+def with_nanoseconds(path, value):
+    return BadResult(path + " contains the time " + str(value) + " with nanoseconds: a table keeps microseconds, so round it")
+
+
 def encoder_of(values, path):
     """The type of a column, the function that encodes its values for JSON or None, and the values."""
-    values = python_values(values)
+    values = python_values(values, path)
     classes = set(map(type, values))
     classes.discard(type(None))
     kinds = {kind_of(cls, path) for cls in classes}
@@ -315,9 +333,9 @@ def clocks(present, path):
 def lists(present, path):
     tree, encode, _ = encoder_of([item for items in present for item in items], path + "[]")
     if not encode:
-        return {"kind": "list", "element": tree}, (lambda items: python_values(list(items)))
+        return {"kind": "list", "element": tree}, (lambda items: python_values(list(items), path))
     return {"kind": "list", "element": tree}, (
-        lambda items: [None if item is None else encode(item) for item in python_values(list(items))]
+        lambda items: [None if item is None else encode(item) for item in python_values(list(items), path)]
     )
 
 
@@ -335,7 +353,7 @@ def structs(present, path):
         encoders[name] = encode or same
 
     def encode(value):
-        items = dict(zip(value, python_values(list(value.values()))))
+        items = dict(zip(value, python_values(list(value.values()), path)))
         return {name: None if items.get(name) is None else encoders[name](items[name]) for name in names}
 
     return {"kind": "struct", "fields": fields}, encode
@@ -408,7 +426,9 @@ def checked_columns(columns):
     """Turns every column of a dict into a list. Raises BadResult if the lengths differ."""
     lists_of = {}
     for name, values in columns.items():
-        if hasattr(values, "tolist"):
+        # numpy would give nanoseconds as whole numbers.
+        is_time = getattr(getattr(values, "dtype", None), "kind", None) in ("m", "M")
+        if hasattr(values, "tolist") and not is_time:
             values = values.tolist()
         if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
             raise BadResult(
