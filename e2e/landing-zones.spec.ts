@@ -250,6 +250,19 @@ test('two pipelines never archive the same files @zones.archive-one', async ({ r
   const data = { namespace, layer: 'bronze', pipeline: second.name }
   expect((await request.post('/api/v1/runs', { data })).status()).toBe(409)
   expect(await runToEnd(request, first)).toMatchObject({ error: null, rows_written: 1 })
+  // Only a run knows a computed name.
+  const computed = await reading(`landing_zone("${name.slice(0, 1)}" ~ "${name.slice(1)}")`)
+  await publish(request, computed)
+  const shared = expect.stringContaining(`landing zone ${namespace}.${name} is archived by another pipeline`)
+  expect(await runToEnd(request, computed)).toMatchObject({ status: 'failed', error: shared })
+  await writeFile(request, `${first.prefix}config.yaml`, '')
+  await publish(request, first)
+  await upload('b.csv', 'id\n1\n')
+  expect(await runToEnd(request, computed)).toMatchObject({ error: null })
+  expect((await request.post(`${second.url}/publish`)).status()).toBe(409)
+  await writeFile(request, `${computed.prefix}config.yaml`, '')
+  await publish(request, computed)
+  await writeFile(request, `${first.prefix}config.yaml`, 'archive_landing_zones: true\n')
   await writeFile(
     request,
     `${first.prefix}pipeline.sql`,

@@ -12,7 +12,7 @@ import { icebergRoutes } from './iceberg-routes.ts'
 import type { MetadataFiles } from './metadata-files.ts'
 import { objectRoutes } from './objects-routes.ts'
 import { makeCatalogService } from './service.ts'
-import { sluiceRoutes } from './sluice-routes.ts'
+import { type RefuseArchiving, sluiceRoutes } from './sluice-routes.ts'
 import type { Tokens } from './tokens.ts'
 import { makeUserSessions } from './user-sessions.ts'
 import { makeUserWrites } from './user-writes.ts'
@@ -37,6 +37,8 @@ export type CatalogDeps = {
   /** Binds the views of engines; null: no query service. */
   columnsOfQuery: ViewBindingDeps['columnsOfQuery']
   namespaces: NamespaceService
+  /** The default allows everything. */
+  refuseArchiving?: RefuseArchiving
   /** Limits what code may read; the default allows everything. */
   codeVisibility?: CodeVisibility
   clock: Clock
@@ -48,8 +50,13 @@ export type CatalogDeps = {
  * Routes for runners and query services with tokens: `/catalog` and `/lake/objects`. Routes for users with the credentials of the
  * API: `/iceberg`. All are mounted at the root.
  */
-export function makeCatalog({ codeVisibility = seesAll, resources, ...rest }: CatalogDeps) {
-  const deps = { ...rest, codeVisibility }
+export function makeCatalog({
+  codeVisibility = seesAll,
+  refuseArchiving = async () => undefined,
+  resources,
+  ...rest
+}: CatalogDeps) {
+  const deps = { ...rest, codeVisibility, refuseArchiving }
   const { log, lakeRoot, vending, namespaces } = deps
   const access = makeAccess(deps)
   const catalog = makeCatalogService(deps)

@@ -14,9 +14,17 @@ type SluiceDeps = LandingDeps & {
   log: Log
   /** Null: issues no credentials. */
   vending: Vending | null
+  refuseArchiving: RefuseArchiving
 }
 
-export const sluiceRoutes = ({ sql, objects, vending, log }: SluiceDeps, access: Access) =>
+/** Throws if the run archives files of the zone, and another pipeline archives them too. Only for names that the code computes. */
+export type RefuseArchiving = (files: {
+  runId: string
+  zone: string
+  pattern: string | undefined
+}) => Promise<void>
+
+export const sluiceRoutes = ({ sql, objects, vending, refuseArchiving, log }: SluiceDeps, access: Access) =>
   new Elysia({ prefix: '/catalog/sluice/v1', detail: { hide: true } })
     .onError(({ error }) => errorResponse(error, log))
 
@@ -52,10 +60,12 @@ export const sluiceRoutes = ({ sql, objects, vending, log }: SluiceDeps, access:
     })
 
     /** The landing files of a zone that the attempt or the preview reads. */
-    .get('/landing/:namespace/:zone', async ({ request, params }) => {
+    .get('/landing/:namespace/:zone', async ({ request, params, query }) => {
       const { namespace, zone } = params
       const named = { namespace, name: zone }
       const { attempt, zones, mayArchive } = await access.landingReader(request, namespace)
+      if (attempt !== null)
+        await refuseArchiving({ runId: attempt.runId, zone: `${namespace}.${zone}`, pattern: query.pattern })
       const files =
         attempt === null
           ? await presentFiles({ sql, objects }, named, zones)

@@ -10,6 +10,7 @@ import { tableIn } from '../catalog/views.ts'
 import { makeWorkFiles } from '../catalog/work-files.ts'
 import { sharerOf } from '../core/shares.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
+import { refuseComputedArchiving } from '../pipelines/archiving.ts'
 import type { QueryService } from '../query/service.ts'
 import { makeCredentials, REGION } from '../s3/credentials.ts'
 import { makeS3Service } from '../s3/service.ts'
@@ -19,7 +20,7 @@ import type { PipelineServices } from './pipelines.ts'
 
 /** The catalog, credentials for lake files, and the S3 endpoint that accepts them. */
 export function makeLakeAccess(
-  { config, database: { sql }, objects, clock, newId, log }: ServiceParts,
+  { config, database: { db, sql }, objects, clock, newId, log }: ServiceParts,
   {
     tokenKey,
     tokens,
@@ -72,6 +73,7 @@ export function makeLakeAccess(
     codeVisibility,
     resources: ownership?.resources,
     namespaces,
+    refuseArchiving: (files) => refuseComputedArchiving(db, objects, files),
     columnsOfQuery: config.queryUrls === null ? null : columnsWith(queries),
     mergeToMain: writesMain
       ? (branch, message, request, within) => merges.merge(branch, { message }, mergerOf(request), within)

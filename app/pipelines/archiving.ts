@@ -1,5 +1,6 @@
 // Two pipelines that archive the same files of a landing zone would take files from each other, and each table would lack some.
 import type { Queryable, Tx } from '../../drizzle/client.ts'
+import { BadGlob, overlapGlobs } from '../../lake/pipeline/glob.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { Visible } from '../core/access.ts'
 import { failedPrecondition } from '../core/errors.ts'
@@ -8,7 +9,7 @@ import type { ObjectStore } from '../objects/port.ts'
 import { type DraftFile, readPinnedCode, sourceFileOf } from './draft-files.ts'
 import { configOf } from './placement.ts'
 import { type Selection, selectionsOf } from './references.ts'
-import { lockArchiving, publishedReaders } from './store/archiving.ts'
+import { codeOfMainRun, lockArchiving, publishedReaders } from './store/archiving.ts'
 
 /** Code that a pipeline would execute. */
 export interface ArchivingCode {
@@ -40,36 +41,79 @@ export async function refuseSharedArchiving(
   wanted: ArchivingCode,
   visible: Visible['pipelines'],
 ): Promise<void> {
-  const own = archivedBy(wanted)
-  if (own.length === 0) return
-  const zones = [...new Set(own.map(({ zone }) => zone))]
-  const { namespace } = wanted.ref
-  for (const { id, layer, name, type, pins } of await publishedReaders(db, { namespace, zones })) {
-    if (id === wanted.pipelineId) continue
+  await refuseShared(db, objects, { ...wanted, files: archivedBy(wanted) }, visible)
+}
+
+/**
+ * Throws 409 if a run on main archives files of a zone whose name its template computes, and a published pipeline archives them too.
+ * Publish does not know such a name.
+ */
+export async function refuseComputedArchiving(
+  db: Queryable,
+  objects: ObjectStore,
+  { runId, ...files }: Pick<Selection, 'zone' | 'pattern'> & { runId: string },
+): Promise<void> {
+  const run = await codeOfMainRun(db, runId)
+  if (run === undefined) return
+  const { id: pipelineId, namespace, layer, name, type, pins } = run
+  const ref = { namespace, layer, name }
+  const code = await readPinnedCode(objects, ref, pins)
+  if (!configOf(code, type).archiveLandingZones) return
+  await refuseShared(db, objects, { ref, pipelineId, files: [{ ...files, isFiltered: false }] }, [])
+}
+
+async function refuseShared(
+  db: Queryable,
+  objects: ObjectStore,
+  {
+    ref: { namespace },
+    pipelineId,
+    files,
+  }: Pick<ArchivingCode, 'ref' | 'pipelineId'> & { files: readonly Selection[] },
+  visible: Visible['pipelines'],
+): Promise<void> {
+  if (files.length === 0) return
+  const zones = [...new Set(files.map(({ zone }) => zone))]
+  for (const { id, layer, name, type, pins, archived } of await publishedReaders(db, { namespace, zones })) {
+    if (id === pipelineId) continue
     const ref = { namespace, layer, name }
     const code = await readPinnedCode(objects, ref, pins)
-    const theirs = archivedBy({ ref, pipelineId: id, type, code })
-    const shared = own.find((one) => theirs.some((other) => areShared(one, other)))
+    const theirs = archivedBy({ ref, pipelineId: id, type, code }, archived)
+    const shared = files.find((one) => theirs.some((other) => areShared(one, other)))
     if (shared === undefined) continue
     const other = visible === 'all' || visible.includes(id) ? `pipeline ${tableKey(ref)}` : 'another pipeline'
     throw failedPrecondition(
-      `landing zone ${shared.zone} is archived by ${other}: each file would reach only one of the two: give both a different pattern in landing_zone(), or set archive_landing_zones: false in one of them`,
+      `landing zone ${shared.zone} is archived by ${other}: each file would reach only one of the two: give both a pattern in landing_zone() that matches other names, or set archive_landing_zones: false in one of them`,
     )
   }
 }
 
-/** The files that a success of this code archives. */
-function archivedBy({ ref, type, code }: ArchivingCode): Selection[] {
+/** The files that a success of this code archives. `before`: zones whose files runs of this code have archived. */
+function archivedBy({ ref, type, code }: ArchivingCode, before: readonly string[] = []): Selection[] {
   if (!configOf(code, type).archiveLandingZones) return []
-  return selectionsOf(
-    code.filter(({ name }) => name === sourceFileOf(type)),
-    ref,
-  )
+  const source = code.filter(({ name }) => name === sourceFileOf(type))
+  const named = selectionsOf(source, ref)
+  return [
+    ...named,
+    ...before
+      .filter((zone) => named.every((each) => each.zone !== zone))
+      .map((zone) => ({ zone, isFiltered: false })),
+  ]
 }
 
-/** Different patterns are taken for different files. So are paths that the code changes, because only a run knows their files. */
+/** Patterns that no name can match both are for different files. So are paths that the code changes: only a run knows their files. */
 const areShared = (one: Selection, other: Selection): boolean =>
   one.zone === other.zone &&
   !one.isFiltered &&
   !other.isFiltered &&
-  (one.pattern === undefined || other.pattern === undefined || one.pattern === other.pattern)
+  (one.pattern === undefined || other.pattern === undefined || haveCommonName(one.pattern, other.pattern))
+
+/** An invalid pattern fails the run. */
+function haveCommonName(one: string, other: string): boolean {
+  try {
+    return overlapGlobs(one, other)
+  } catch (error) {
+    if (error instanceof BadGlob) return one === other
+    throw error
+  }
+}

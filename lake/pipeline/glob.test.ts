@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { BadGlob, checkGlob, GLOB_LENGTH_MAX, matchesGlob } from './glob.ts'
+import { BadGlob, checkGlob, GLOB_LENGTH_MAX, matchesGlob, overlapGlobs } from './glob.ts'
 
 describe('a matching name', () => {
   test.each([
@@ -163,4 +163,22 @@ describe('any pattern and name', () => {
     // With exponential backtracking the test would time out.
     expect(matchesGlob(`${'a*'.repeat(200)}b`, 'a'.repeat(500))).toBe(false)
   })
+})
+
+test.each([
+  ['*.csv', 'a*', true],
+  ['*.csv', '*.json', false],
+  ['orders_*.csv', 'returns_*.csv', false],
+  ['orders_*', '*_old.csv', true],
+  ['a?c', 'abc', true],
+  ['a?c', 'abcd', false],
+  ['[a-c]x', '[b-d]x', true],
+  ['[a-c]x', '[!a-c]x', false],
+  ['[!a]*', '[!b]*', true],
+  ['*', 'x', true],
+  ['a*b*c', 'acb', false],
+  ['a*b*c', '*bc', true],
+  ['ab', 'abc', false],
+])('two patterns that one name can match overlap: %s and %s', (one, other, expected) => {
+  expect([overlapGlobs(one, other), overlapGlobs(other, one)]).toEqual([expected, expected])
 })

@@ -58,16 +58,55 @@ export function matchesGlob(pattern: string, name: string): boolean {
   return part === parts.length || (part === parts.length - 1 && parts[part]?.kind === 'many')
 }
 
+/** Whether a name exists that both patterns match. Takes at most pattern x pattern steps. Throws BadGlob. */
+export function overlapGlobs(one: string, other: string): boolean {
+  const [first, second] = [parse(one), parse(other)]
+  // The places in the second pattern that some name reaches together with the present place in the first.
+  let places = passMany(new Set([0]), second)
+  for (const part of first) {
+    const next = new Set<number>()
+    for (const place of places) {
+      const matcher = second[place]
+      if (part.kind === 'many') {
+        // The `*` may match whatever the rest of the second pattern matches.
+        for (let at = place; at <= second.length; at++) next.add(at)
+      } else if (matcher?.kind === 'many') next.add(place)
+      else if (matcher !== undefined && haveCommon(part, matcher)) next.add(place + 1)
+    }
+    places = passMany(next, second)
+  }
+  return places.has(second.length)
+}
+
+/** Adds the places behind each `*`, which matches nothing too. */
+function passMany(places: Set<number>, parts: readonly Part[]): Set<number> {
+  for (const place of places) if (parts[place]?.kind === 'many') places.add(place + 1)
+  return places
+}
+
+/** Whether a character fits both. Two sets that exclude characters always have one in common. */
+function haveCommon(one: CharacterMatcher, other: CharacterMatcher): boolean {
+  if (one.kind === 'any' || other.kind === 'any') return true
+  if (one.kind === 'is') return fits(other, one.character)
+  if (other.kind === 'is') return fits(one, other.character)
+  if (one.set.isNegated && other.set.isNegated) return true
+  const [positive, set] = one.set.isNegated ? [other.set, one.set] : [one.set, other.set]
+  // A common range begins where a range of one of them begins, or directly behind an excluded range.
+  const begins = [...positive.ranges, ...set.ranges].flatMap(({ from, to }) => [from, to + 1])
+  return begins.some((code) => isIn(positive, code) && isIn(set, code))
+}
+
+const isIn = ({ ranges, isNegated }: CharacterSet, code: number): boolean =>
+  ranges.some(({ from, to }) => from <= code && code <= to) !== isNegated
+
 function fits(part: CharacterMatcher, character: string): boolean {
   switch (part.kind) {
     case 'any':
       return true
     case 'is':
       return part.character === character
-    case 'in': {
-      const code = codeOf(character)
-      return part.set.ranges.some(({ from, to }) => from <= code && code <= to) !== part.set.isNegated
-    }
+    case 'in':
+      return isIn(part.set, codeOf(character))
   }
 }
 

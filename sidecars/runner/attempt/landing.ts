@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { copyFile, link, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromJsonString } from '@bufbuild/protobuf'
+import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { matchesGlob } from '../../../lake/pipeline/glob.ts'
 import { partsOfSelection } from '../../../lake/pipeline/names.ts'
 import {
@@ -83,7 +84,7 @@ export async function findLanding(selection: string, options: LandingOptions): P
   const { frozen, namespace } = options
   const { zone, pattern } = partsOfSelection(selection)
   const known = frozen.find((input) => input.namespace === namespace && input.zone === zone)
-  const files = (known ?? (await freeze(zone, options)))?.files ?? null
+  const files = (known ?? (await freeze({ zone, pattern }, options)))?.files ?? null
   if (files === null || pattern === null) return files
   return files.filter(({ filename }) => matchesGlob(pattern, filename.replace(UPLOAD_TIME, '')))
 }
@@ -95,15 +96,17 @@ const DOWNLOADS_AT_ONCE = 8
 
 /** Freezes the zone's files as of the attempt's start. Null: the zone does not exist. */
 async function freeze(
-  zone: string,
+  { zone, pattern }: { zone: string; pattern: string | null },
   { namespace, access, gateway }: LandingOptions,
 ): Promise<LandingInput | null> {
-  const url = `${access.catalogUrl}/sluice/v1/landing/${pathIn(`${namespace}/${zone}`)}`
+  const url = `${access.catalogUrl}/sluice/v1/landing/${pathIn(`${namespace}/${zone}`)}${pattern === null ? '' : `?${new URLSearchParams({ pattern })}`}`
   try {
     const text = await patiently(
       async (signal) => {
         const headers = { ...traceHeaders(), authorization: `Bearer ${access.token}` }
-        const response = await accepted(await fetch(url, { headers, signal }), `reading landing zone ${zone}`)
+        const answer = await fetch(url, { headers, signal })
+        if (answer.status === 409) throw new AuthorError(await reasonIn(answer))
+        const response = await accepted(answer, `reading landing zone ${zone}`)
         return response.text()
       },
       { signal: gateway.signal },
@@ -113,6 +116,12 @@ async function freeze(
     if (error instanceof HttpFailure && error.status === 404) return null
     throw error
   }
+}
+
+/** The catalog refuses a zone that another pipeline archives. */
+async function reasonIn(answer: Response): Promise<string> {
+  const { error } = (await answer.json()) as { error: { message: string } }
+  return error.message
 }
 
 /**
