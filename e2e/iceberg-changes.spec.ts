@@ -46,7 +46,7 @@ const rowsIn = async (request: APIRequestContext, table: string, version: object
 const diffOf = async (request: APIRequestContext, branch: string) =>
   (await (await request.get(`/api/v1/branches/${branch}/diff`)).json()).tables
 
-test('a run names the key column that a table made anew does not have @iceberg.drop', async ({ request }) => {
+test('a run names the key column that a new table lacks @iceberg.drop', async ({ request }) => {
   const namespace = await newNamespace(request)
   const pipeline = await newTable(request, { namespace, layer: 'gold' }, 'select 1 as id, 2 as n')
   const branch = await newBranch(request)
@@ -78,9 +78,7 @@ test('a run names the key column that a table made anew does not have @iceberg.d
   expect(await rowsIn(request, table)).toEqual([])
 })
 
-test('a column of another scale with equal values is one changed column and no changed row @iceberg.diff', async ({
-  request,
-}) => {
+test('a changed scale with equal values changes no row @iceberg.diff', async ({ request }) => {
   const namespace = await newNamespace(request)
   const pipeline = await newTable(
     request,
@@ -114,7 +112,7 @@ async function models(request: APIRequestContext) {
   return namespace
 }
 
-/** What dbt sends for `materialized: table`, after it has created the temporary table. */
+/** The requests of dbt's `materialized: table` after the temporary table exists. */
 async function replaceByRename(catalog: ReturnType<typeof catalogOf>) {
   expect((await catalog.rename('orders', 'orders__dbt_backup')).status()).toBe(204)
   expect((await catalog.rename('orders__dbt_tmp', 'orders')).status()).toBe(204)
@@ -182,7 +180,7 @@ test.describe('with ICEBERG_MAIN_WRITES=on', () => {
     await service?.stop()
   })
 
-  test('dbt replaces a table of main, and a table is registered again @iceberg.main', async () => {
+  test('dbt replaces a table of main, and an engine registers a table again @iceberg.main', async () => {
     const namespace = await models(request)
     const catalog = catalogOf(request, 'sluice', namespace)
     await replaceByRename(catalog)
@@ -210,9 +208,7 @@ test.describe('with ICEBERG_MAIN_WRITES=on', () => {
   })
 })
 
-test('an engine writes files of any partition value and removes one that no commit names @s3.write', async ({
-  request,
-}) => {
+test('an engine writes and removes files of any partition value @s3.write', async ({ request }) => {
   const namespace = await newNamespace(request)
   const { name } = await newTable(request, { namespace, layer: 'gold' }, 'select 1 as id')
   const branch = await newBranch(request)
