@@ -113,11 +113,25 @@ test('a conflict is marked, and refuses merge and rebase', async ({ page, reques
   const { branch, pipeline, table } = await changedBranch(request, 'select 2 as n')
   await restore(request, pipeline, 'select 3 as n')
   await runToSuccess(request, pipeline)
+  let answer = () => {}
+  const isAnswered = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  await page.route('**/api/v1/branches/*/diff**', async (route) => {
+    await isAnswered
+    await route.continue()
+  })
   await openConsole(page, baseURL, `/branches/${branch}`)
-  await expect(page.getByText('Main has changed the marked tables, too.')).toBeVisible()
   const offer = page.getByRole('button', { name: 'Merge', exact: true })
-  await expect(offer).toBeDisabled()
-  await expect(offer).not.toHaveAttribute('data-kind', 'primary')
+  await expect(offer).toHaveAccessibleDescription('Comparing with main…')
+  const expectNotOffered = async () => {
+    await expect(offer).toBeDisabled()
+    await expect(offer).not.toHaveAttribute('data-kind', 'primary')
+  }
+  await expectNotOffered()
+  answer()
+  await expect(page.getByText('Main has changed the marked tables, too.')).toBeVisible()
+  await expectNotOffered()
   await expect(offer).toHaveAccessibleDescription('Conflict with main in 1 table')
   await expectAccessible(page, 'branch-conflict')
   await page.getByRole('button', { name: 'Rebase' }).click()

@@ -75,6 +75,7 @@ async function seed(request: APIRequestContext): Promise<Seeded> {
   const { namespace, layer, name } = table
   await made('/schedules', { namespace, layer, pipeline: name, cron: '0 6 * * *' })
   await addTrigger(request, table, 'webhook', {})
+  await addTrigger(request, table, 'file_pattern', { namespace, zone_name: ZONE, pattern: long('other') })
   await addTrigger(request, reader, 'file_pattern', { namespace, zone_name: ZONE, pattern: long('pattern') })
   const published = await request.post(`${table.url}/publish`, { data: { message: SENTENCE } })
   expect(published.status()).toBe(200)
@@ -119,10 +120,7 @@ async function seed(request: APIRequestContext): Promise<Seeded> {
 
 /** Addresses of the routes that name a resource, and of pages that show more with a parameter. */
 const ADDRESSES: Record<string, (seeded: Seeded) => string[]> = {
-  '/pipelines/$ns/$layer/$name': () => [
-    `/pipelines/${NAMESPACE}/gold/${NAME}`,
-    `/pipelines/${NAMESPACE}/bronze/${NAME}`,
-  ],
+  '/pipelines/$ns/$layer/$name': () => [`/pipelines/${NAMESPACE}/gold/${NAME}`],
   '/runs/$id': ({ runs }) => runs.map((id) => `/runs/${id}`),
   '/lake/$ns/$layer/$name': () => [`/lake/${NAMESPACE}/gold/${NAME}`],
   '/branches/$branch': () => [`/branches/${BRANCH}`],
@@ -135,6 +133,10 @@ const ADDRESSES: Record<string, (seeded: Seeded) => string[]> = {
 const STEPS: Record<string, (page: Page) => Promise<void>> = {
   '/query': (page) => page.getByRole('button', { name: 'Execute' }).click(),
 }
+
+/** Buttons that open a dialog, and nothing else. */
+const DIALOGS =
+  /^(?:Merge|Rebase|Delete|Describe|Publish|New (?:test|trigger|schedule|pipeline|branch|tag|namespace|landing zone)|Grant|Transfer ownership|Approve|Reject|Edit the expected schema|tests\/.*)$/
 
 const TABLE = readFileSync(join(import.meta.dirname, '..', '..', 'console', 'router.tsx'), 'utf8')
 const ROUTES = [...TABLE.matchAll(/^ {2}page\('([^']+)'/gm)].map(([, path = '']) => path)
@@ -230,6 +232,20 @@ test.describe('with names of 127 characters', () => {
             }
         }
       }
+      const measuredOnce = new Set<string | null>()
+      const measuredDialogs = async (name: string) => {
+        const offers = page.getByRole('main').getByRole('button', { name: DIALOGS })
+        for (const offer of await offers.all()) {
+          const label = await offer.textContent()
+          if (measuredOnce.has(label) || !(await offer.isEnabled())) continue
+          measuredOnce.add(label)
+          await offer.click()
+          await expect(page.getByRole('dialog')).toBeVisible()
+          await measured(`${name} ${label}`)
+          await page.keyboard.press('Escape')
+          await expect(page.getByRole('dialog')).toBeHidden()
+        }
+      }
       for (const [index, address] of addresses.entries()) {
         await openConsole(page, service.url, address)
         await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
@@ -237,10 +253,14 @@ test.describe('with names of 127 characters', () => {
         await settled()
         const name = `${route} ${index + 1}`
         const tabs = await page.getByRole('tab').allTextContents()
-        if (tabs.length === 0) await measured(name)
+        if (tabs.length === 0) {
+          await measured(name)
+          await measuredDialogs(name)
+        }
         for (const tab of tabs) {
           await page.getByRole('tab', { name: tab, exact: true }).click()
           await measured(`${name} ${tab}`)
+          await measuredDialogs(`${name} ${tab}`)
         }
       }
       expect(faults).toEqual([])

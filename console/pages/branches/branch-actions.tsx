@@ -27,13 +27,14 @@ async function refresh(name: string) {
 }
 
 /** Why the branch cannot merge now; null: it may. */
-function obstacleOf({ tables_changed: tables }: ShownBranch, conflicts: number): string | null {
+function obstacleOf({ tables_changed: tables }: ShownBranch, conflicts: number | null): string | null {
   if (tables === 0) return 'No table to merge'
+  if (conflicts === null) return 'Comparing with main…'
   return conflicts === 0 ? null : `Conflict with main in ${counted(conflicts, 'table')}`
 }
 
-/** The actions on an open branch. `conflicts` is the number of tables that main has changed, too. */
-export function BranchActions({ branch, conflicts }: { branch: ShownBranch; conflicts: number }) {
+/** The actions on an open branch. `conflicts` is the number of tables that main has changed, too; null: not known yet. */
+export function BranchActions({ branch, conflicts }: { branch: ShownBranch; conflicts: number | null }) {
   const reasonId = useId()
   const obstacle = obstacleOf(branch, conflicts)
   const [asked, setAsked] = useState<'merge' | 'rebase' | 'delete' | null>(null)

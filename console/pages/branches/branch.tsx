@@ -97,8 +97,9 @@ const useDifference = (branch: Branch) =>
   })
 
 function OfferedActions({ branch }: { branch: Branch }) {
-  const { data } = useDifference(branch)
-  const conflicts = data?.tables.filter(({ conflict }) => conflict).length ?? 0
+  const { data, isPending } = useDifference(branch)
+  // Without a difference, the service decides about the merge.
+  const conflicts = isPending ? null : (data?.tables.filter(({ conflict }) => conflict).length ?? 0)
   return <BranchActions branch={branch} conflicts={conflicts} />
 }
 
