@@ -332,6 +332,10 @@ export function readsZone(selection: string, files: readonly LandingFile[]): str
     : `reads landing zone ${zone}, files that match ${pattern}: ${found}`
 }
 
+/** DuckDB's readers look at all values and refuse damaged files. Spark reads landing files itself. */
+export const readBySpark = (zones: readonly string[]): string =>
+  `Spark reads the files of ${zones.map((selection) => partsOfSelection(selection).zone).join(', ')} by its own rules: values are not looked at, so it may round numbers or skip damaged parts: compare the rows with the files`
+
 /** The reason why no file can be read. */
 export function noFiles(selection: string): string {
   const { zone, pattern } = partsOfSelection(selection)

@@ -14,7 +14,7 @@ import { type DraftedTest, draftsOf, draftTests } from '../write/quality-gate.ts
 import { variablesOf } from '../write/watermark.ts'
 import type { AttemptResources } from './attempt-resources.ts'
 import type { ExecutionContext } from './attempts.ts'
-import { type Draft, Inputs, noFiles, readsTable, readsZone } from './inputs.ts'
+import { type Draft, Inputs, noFiles, readBySpark, readsTable, readsZone } from './inputs.ts'
 import type { TableInput } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
@@ -167,6 +167,7 @@ async function open(attempt: RenderedAttempt): Promise<void> {
     const files = inputs.landing(zone)
     log.write('info', readsZone(zone, files))
   }
+  if (draft.dialect.engine === 'spark' && draft.zones.length > 0) log.write('warn', readBySpark(draft.zones))
   const empty = emptyZoneOf(draft, inputs)
   if (empty !== undefined && request.emptyLandingIsSuccess)
     log.write('info', `${noFiles(empty)}: an earlier run has archived them, nothing is changed`)

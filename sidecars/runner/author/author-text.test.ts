@@ -9,6 +9,7 @@ import { Misplaced, renderValue, type SqlDialect } from '../../../lake/pipeline/
 import { refusalOfQuery, relationOf } from '../../spark/query-check.ts'
 import { renderPlain } from '../attempt/inputs.ts'
 import { csvFault } from './csv-fault.ts'
+import { jsonFault } from './json-fault.ts'
 
 // Every scanner of a text that an author writes takes time in proportion to the text. A linear scanner needs some 10 ms of CPU for
 // these texts, a quadratic one seconds.
@@ -27,6 +28,7 @@ const SCANNERS: Record<string, (text: string) => unknown> = {
   refusalOfQuery,
   relationOf,
   csvFault,
+  jsonFault: (text) => jsonFault(`Invalid Input Error: JSON transform error in file "a", in line 1: ${text}`),
   readAnnotations: (text) => [readAnnotations(text, '--'), readAnnotations(`-- @a: ${text}`, '--')],
   renderPlain: (text) =>
     renderPlain({ file: 'a', source: text.slice(0, 100_000) }, VARIABLES, {

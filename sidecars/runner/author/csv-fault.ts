@@ -28,6 +28,9 @@ function reasonOf(message: string): string {
     return `: ${found} columns instead of ${expected} in ${shown(ROW.exec(message)?.[1] ?? '')}: correct the row, or skip such rows (ignore_errors=true)`
   if (/\bInvalid unicode\b/.test(message))
     return ": text that is not UTF-8: save the file as UTF-8, or name its encoding (encoding='latin-1')"
+  const longest = /Maximum line size of (\d+) bytes exceeded/.exec(message)?.[1]
+  if (longest !== undefined)
+    return `: the line is longer than ${longest} bytes: correct the file, or give max_line_size to read_csv`
   const [, reason = 'the row cannot be read'] = /^Original Line: .*\n+([^\n]+)/m.exec(message) ?? []
   return `: ${reason}: correct the row, or skip such rows (ignore_errors=true)`
 }

@@ -7,6 +7,7 @@ import { HttpFailure } from '../../rpc/http.ts'
 import { SparkLost } from '../../spark/failure.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
 import { csvFault } from './csv-fault.ts'
+import { jsonFault } from './json-fault.ts'
 
 // The texts about a run for the author of its pipeline.
 
@@ -55,6 +56,7 @@ export function sqlWords(fault: EngineFault): string {
 /** The engine's message without its excerpt of the SQL. The excerpt shows paths of this machine besides the author's text. */
 const plainMessage = ({ kind, message }: EngineFault) =>
   csvFault(message) ??
+  jsonFault(message) ??
   (kind === 'broken' ? `internal error of the engine: ${upTo(message, /\n/)}` : upTo(message, /\nLINE \d+:/))
     // The engine suggests its own functions with similar names.
     .replace(/(Function with name (?:ref|landing_zone) does not exist)![\s\S]*$/, '$1')

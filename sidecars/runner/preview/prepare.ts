@@ -4,7 +4,7 @@ import { partsOfSelection, type TableName, tableKey } from '../../../lake/pipeli
 import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
 import type { PreviewPipelineRequest } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import type { AttemptResources } from '../attempt/attempt-resources.ts'
-import { type Draft, Inputs } from '../attempt/inputs.ts'
+import { type Draft, Inputs, readBySpark } from '../attempt/inputs.ts'
 import type { LandingOptions } from '../attempt/landing.ts'
 import { sparkDialect } from '../attempt/spark-sql.ts'
 import { pythonDraft } from '../python/draft.ts'
@@ -66,6 +66,7 @@ export async function prepare(
     isSpark ? inputs.findLandings(draft.zones, landing) : inputs.openLandings(draft.zones, landing),
   ])
   report.reads(inputs, draft)
+  if (isSpark && draft.zones.length > 0) report.warn(readBySpark(draft.zones))
   const sql = isPython ? null : inputs.sqlOf(draft)
   report.ended('template_render', performance.now() - report.started, {
     file: template.file,

@@ -69,6 +69,15 @@ export async function compareFormats({
     const names = new Set((found ?? []).flatMap(([, , , name]) => name ?? []))
     if (names.size > 0) tables.push({ file, names })
   }
+  const [first] = tables
+  if (argument(call, 'union_by_name')?.toLowerCase() === 'false' && first !== undefined)
+    for (const { file, names } of tables) {
+      const more = names.difference(first.names)
+      if (more.size > 0 && !names.isDisjointFrom(first.names))
+        warn(
+          `${landingName(file)}: columns that ${landingName(first.file)} does not have are left out: ${namesOf({ names: more })}: leave out union_by_name=false`,
+        )
+    }
   const others = tables.filter(({ names }) =>
     tables.every((table) => table.names === names || table.names.isDisjointFrom(names)),
   )
@@ -81,7 +90,7 @@ export async function compareFormats({
 }
 
 /**
- * Refuses files whose header has the names of `columns` in another order. The engine gives the names to values by position, so they
+ * Refuses files whose header has the names of `columns` or `names` in another order. The engine gives the names to values by position, so they
  * would be exchanged.
  */
 export async function compareColumns(reader: Reader, names: readonly string[]): Promise<void> {
@@ -91,14 +100,14 @@ export async function compareColumns(reader: Reader, names: readonly string[]): 
   for (const file of comparedFiles(files)) {
     const found = await orNull(
       rows(
-        `SELECT lower(trim(unnest(list_transform("Columns", c -> c.name)))) FROM ${sniffCall(call, file, { columns: null })} WHERE "HasHeader"`,
+        `SELECT lower(trim(unnest(list_transform("Columns", c -> c.name)))) FROM ${sniffCall(call, file, { columns: null, names: null })} WHERE "HasHeader"`,
       ),
     )
     for (const [at, [name]] of (found ?? []).entries()) {
       const place = at + 1
       if (name && known.has(name) && names[at]?.toLowerCase() !== name)
         throw refusal(
-          `${landingName(file)}, column ${shown(name)}: the column is number ${place} in the file, and another number in columns: give the names in the order of the file, or write types instead of columns`,
+          `${landingName(file)}, column ${shown(name)}: the column is number ${place} in the file, and another number in the call: give the names in the order of the file, or write types instead`,
         )
     }
   }

@@ -52,7 +52,9 @@ export async function csvArguments(reader: Reader): Promise<Record<string, strin
 async function columnArguments(reader: Reader): Promise<Record<string, string>> {
   const { call } = reader
   const columns = argument(call, 'columns')
+  const names = argument(call, 'names', 'column_names')
   if (columns !== undefined) await compareColumns(reader, keysOf(columns))
+  else if (names !== undefined) await compareColumns(reader, textsIn(names))
   if (!isDetecting(call)) return columns === undefined ? {} : ownFormats(reader, 'columns')
   if (argument(call, 'quote', 'encoding') === undefined) await refuseOpenQuotes(reader)
   if (columns !== undefined) return ownFormats(reader, 'columns')
@@ -333,6 +335,10 @@ const typesName = (call: ReaderCall): string =>
 
 const structOf = (columns: readonly Column[]): string =>
   `{${columns.map(({ name, type }) => `${quoteLiteral(name)}: ${quoteLiteral(type)}`).join(', ')}}`
+
+/** The texts in a list as written. */
+const textsIn = (list: string): string[] =>
+  tokensOf(list).flatMap(({ text }) => (text.startsWith("'") ? text.slice(1, -1).replaceAll("''", "'") : []))
 
 /** The names in a struct as written, in lower case. */
 function keysOf(struct: string): string[] {

@@ -28,7 +28,7 @@ export async function warnOfKeys({ call, rows, warn }: Reader, columns: readonly
     if (found.length === 0) continue
     const keys = found.map(([key]) => shown(`${name}${key ?? ''}`)).join(', ')
     warn(
-      `${landingName(file ?? '')}: not in columns, so left out: ${keys}: add them to columns if they matter`,
+      `${landingName(file ?? '')}: keys without a column are left out: ${keys}: give them columns if they matter`,
     )
   }
 }

@@ -63,6 +63,10 @@ export async function jsonArguments(reader: Reader): Promise<Record<string, stri
     ),
   )
   const described = await reader.describe(callWith(call, { ...all, filename: null }))
+  // Such arguments of the author can leave out keys.
+  const isPartial = argument(call, 'union_by_name', 'maximum_sample_files', 'ignore_errors') !== undefined
+  if (isPartial && argument(call, 'records') === undefined && !described.some(({ name }) => name === 'json'))
+    await warnOfKeys(reader, described)
   if (await hasRenamed(reader, described, found)) return all
   const types = new Map<string, DuckType>()
   const formats: Record<string, string> = {}

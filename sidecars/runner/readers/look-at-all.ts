@@ -148,8 +148,10 @@ const lookedAt = (call: ReaderCall) =>
  */
 async function throwWithFile(error: unknown, { call, files, rows }: Reader): Promise<never> {
   if (!(error instanceof EngineError) || isFatal(error) || error.cause === undefined) throw error
-  if (csvFault(error.message) !== null) throw new EngineError(error.kind, error.message)
-  if (files.some((file) => error.message.includes(landingName(file)))) throw error
+  const fault = csvFault(error.message)
+  const isNamed = files.some((file) => error.message.includes(landingName(file)))
+  if (fault !== null && isNamed) throw new EngineError(error.kind, error.message)
+  if (isNamed) throw error
   const fails = async (file: string, more: Readonly<Record<string, string>> = {}) =>
     (await orNull(
       rows(`SELECT count(*) FROM ${callWith(ofFile(call, file), { filename: null, ...more })}`),
@@ -157,7 +159,7 @@ async function throwWithFile(error: unknown, { call, files, rows }: Reader): Pro
   for (const file of files.slice(0, TRIED_FILES)) {
     if (!(await fails(file))) continue
     const isLoose = call.kind === 'csv' && !(await fails(file, { strict_mode: 'false' }))
-    const reason = error.message.split('\n')[0]
+    const reason = fault ?? error.message.split('\n')[0]
     throw refusal(
       isLoose
         ? `${landingName(file)}: the lines end in different ways, or a quote is broken: correct the file, or write strict_mode=false`

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import { lines, testZone } from './test-zone.ts'
 
-const { zone, rows, refused, engine } = testZone()
+const { directory, zone, rows, refused, engine } = testZone()
 const csv = "select * from read_csv('ZONE/*')"
 const json = "select * from read_json('ZONE/*')"
 
@@ -66,8 +66,28 @@ test('names in the order of another file are refused for typed columns', async (
   zone({ 'a.csv': 'id,name\n1,a\n', 'b.csv': 'name,id\nb,2\n' })
   const typed = "from read_csv('ZONE/*', columns={'id': 'VARCHAR', 'name': 'VARCHAR'})"
   expect(await refused(typed)).toMatch(/b\.csv, column "name": the column is number 1 in the file/)
+  expect(await refused("from read_csv('ZONE/*', names=['id', 'name'])")).toContain('b.csv, column "name"')
   zone({ 'a.csv': 'a,b\n1,x\n' })
   expect((await rows(typed)).rows).toEqual([['1', 'x']])
+})
+
+test('columns and keys that union_by_name=false leaves out are named', async () => {
+  zone({ 'a.csv': 'id\n1\n', 'b.csv': 'id,late\n2,3\n' })
+  expect((await rows(csv.replace(')', ', union_by_name=false)'))).warnings.join()).toContain(
+    'left out: "late"',
+  )
+  await engine().run(`copy (select 1 as id) to '${zone({})}/a.parquet'`)
+  await engine().run(`copy (select 2 as id, 3 as late) to '${directory}/landing/z/b.parquet'`)
+  const parquet = await rows("from read_parquet('ZONE/*', union_by_name=false)")
+  expect(parquet.warnings.join()).toMatch(/b\.parquet, column "late": .+ left out/)
+  zone({ 'a.json': '{"id":1}\n', 'b.json': '{"id":2,"late":3}\n' })
+  const partial = json.replace(')', ', union_by_name=false, maximum_sample_files=1)')
+  expect((await rows(partial)).warnings.join()).toContain('left out: "late"')
+})
+
+test('a line that is too long is an error of its file', async () => {
+  zone({ 'a.csv': 'id,v\n1,2\n', 'b.csv': `id,v\n1,${'x'.repeat(2_100_000)}\n` })
+  expect(await refused(csv)).toMatch(/b\.csv/)
 })
 
 test('auto_detect=true leaves the choice of types to the reader', async () => {
@@ -112,8 +132,8 @@ test('keys outside of the columns of a JSON call cause a warning', async () => {
   zone({ 'a.json': '{"id":1,"o":[{"a":1,"b":2}]}\n{"ID":2,"late":3}\n' })
   const { warnings } = await rows("from read_json('ZONE/*', columns={'id': 'INT', 'o': 'STRUCT(a INT)[]'})")
   expect(warnings).toEqual([
-    expect.stringContaining('a.json: not in columns, so left out: "ID", "late"'),
-    expect.stringContaining('a.json: not in columns, so left out: "o.b"'),
+    expect.stringContaining('a.json: keys without a column are left out: "ID", "late"'),
+    expect.stringContaining('a.json: keys without a column are left out: "o.b"'),
   ])
   const all = "from read_json('ZONE/*', columns={'id': 'INT', 'ID': 'INT', 'late': 'INT', 'o': 'JSON'})"
   expect(await refused(all)).toContain('ID')

@@ -45,8 +45,14 @@ export async function parquetArguments(reader: Reader): Promise<Record<string, s
       type,
     ]),
   )
+  const known = new Set([...common.keys()].map((name) => name.toLowerCase()))
   for (const alike of await filesBySchema(reader)) {
     const columns = await reader.describe(callOf(call, alike.slice(0, 1), { filename: null }))
+    const left = columns.filter(({ name }) => !known.has(name.toLowerCase()))
+    for (const { name } of left.slice(0, 1))
+      reader.warn(
+        `${placeOf(alike[0] ?? '', name)}: the first file does not have the column, so the column is left out: leave out union_by_name=false`,
+      )
     for (const { name, type } of columns) {
       const wide = common.get(name)
       if (wide === undefined || wide === type) continue
