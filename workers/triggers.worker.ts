@@ -1,6 +1,6 @@
 // Entry of the evaluator's thread. It runs on every replica and evaluates triggers on the leader.
 import { newId } from '../app/core/ids.ts'
-import { type Announcement, listen } from '../app/runs/service.ts'
+import { listen } from '../app/runs/service.ts'
 import { openDatabase } from '../drizzle/client.ts'
 import { startTracing } from '../proto/spans.ts'
 import { startLeadership } from './leadership/leadership.ts'
@@ -28,9 +28,8 @@ serveThread('triggers', ToTriggers, async ({ databaseUrl, processId, tracing }, 
     },
   })
   const triggers = startTriggers({ sql, ...leadership, newId, log, post })
-  // Listens for notifications from other replicas about successful runs and uploads. After a reconnect, requests a
-  // tick, because notifications may have been missed.
-  await listen(sql, (announcement) => isOfTriggers(announcement) && triggers.nudge(), triggers.nudge)
+  // Other replicas announce the events that they record. After a reconnect, announcements may have been missed.
+  await listen(sql, (announcement) => 'isEventRecorded' in announcement && triggers.nudge(), triggers.nudge)
   return {
     received: () => triggers.nudge(),
     async stop() {
@@ -40,9 +39,3 @@ serveThread('triggers', ToTriggers, async ({ databaseUrl, processId, tracing }, 
     },
   }
 })
-
-/** True if the announcement may concern a trigger: it reports a successful run or a recorded event. */
-const isOfTriggers = (announcement: Announcement): boolean =>
-  'completed' in announcement
-    ? announcement.completed.some(({ status }) => status === 'success')
-    : 'isEventRecorded' in announcement

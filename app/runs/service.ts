@@ -105,9 +105,8 @@ export function makeRunService(deps: RunDeps) {
         'another user must approve the run: its pipeline or namespace says reviewers: four-eyes',
       )
     if (approved === null) throw await notInReview(id)
-    const { run, events, staleInputs } = approved
+    const { run, staleInputs } = approved
     ended(new Map([[run.id, run]]))
-    if (events > 0) notices.recorded()
     return { run_id: id, status: run.status, stale_inputs: staleInputs }
   }
 

@@ -1,9 +1,12 @@
 import { beforeAll, expect, test } from 'bun:test'
+import type { SqlTx } from '../../../drizzle/client.ts'
 import { cteStatement } from '../../../drizzle/cte-statement.ts'
+import { until } from '../../../tools/test/until.ts'
 import { newId, type RunId } from '../../core/ids.ts'
 import { useRuns } from '../test-runs.ts'
-import { announcedPart } from './announcements.ts'
+import { announcedEvents, announcedPart } from './announcements.ts'
 import type { LockedRun } from './moves.ts'
+import { listen, makeNotices } from './notices.ts'
 
 const TRIGGERS = 5_000
 
@@ -53,6 +56,27 @@ test('only a success with a listening trigger is announced, and only once', asyn
       chain_depth: 3,
     })) as never,
   )
+})
+
+test('the commit reports a recorded event once, and says nothing about other successes', async () => {
+  const { sql } = opened
+  const reports: unknown[] = []
+  const { unlisten } = await listen(sql, (announcement) => reports.push(announcement))
+  const reported: number[] = []
+  for (const runs of [[success('p0')], [success('p1'), success('d2')]]) {
+    const announced = (tx: SqlTx) => announcedPart(tx, runs)
+    const [answer] = await sql.begin((tx) =>
+      cteStatement(tx, announced(tx), tx`select ${announcedEvents(tx, announced(tx))}`),
+    )
+    reported.push(answer?.events)
+  }
+  // Notices arrive in the order of commits.
+  const last = makeNotices(sql, () => {})
+  last.changed([newId() as RunId])
+  await until(() => reports.length > 1)
+  await unlisten()
+  expect(reported).toEqual([0, 2])
+  expect(reports).toEqual([{ isEventRecorded: true }, { changed: [expect.any(String)] }])
 })
 
 test.each(['before', 'after'])('an announcement does not scan all triggers %s ANALYZE', async (when) => {

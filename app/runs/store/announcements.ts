@@ -4,6 +4,7 @@ import type { SqlTx } from '../../../drizzle/client.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { MAIN } from '../../core/lake-version.ts'
 import type { LockedRun } from './moves.ts'
+import { notifyingEvents } from './notices.ts'
 
 /** The source that triggers match: `pipeline:ns.layer.name`. */
 export const pipelineSource = (run: { namespace: string; layer: string; pipeline: string }) =>
@@ -38,6 +39,8 @@ export function announcedPart(tx: SqlTx, runs: Iterable<LockedRun>): Part[] {
   ]
 }
 
-/** For the answer of the same statement: the number of inserted events, as `events`. */
+/** For the answer of the same statement: the number of inserted events, as `events`. The commit reports them to evaluators. */
 export const announcedEvents = (tx: SqlTx, announced: readonly Part[]): Part =>
-  announced.length === 0 ? tx`0 as events` : tx`(select count(*) from announced)::int as events`
+  announced.length === 0
+    ? tx`0 as events`
+    : tx`(select count(*) from announced)::int as events, ${notifyingEvents(tx, tx`announced`)} as reported`

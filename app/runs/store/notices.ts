@@ -34,8 +34,10 @@ export type Announcement =
   /** Runs with new log lines, another phase or another status. */
   | { changed: RunId[] }
   | { completed: RunCompleted[] }
-  /** An upload that a trigger listens for was recorded. */
+  /** A success or an upload that a trigger listens for was recorded. */
   | { isEventRecorded: true }
+
+const EVENT_RECORDED = JSON.stringify({ isEventRecorded: true } satisfies Announcement)
 
 /** Calls `consume` for each announcement, and `onListening` whenever earlier announcements may have been missed. */
 export const listen = async (
@@ -64,6 +66,10 @@ export const notifying = (
   from jsonb_array_elements_text(${tx.json(payloadsOf(changed, completed))}) as payload
   where ${hasCapacity(tx)})`
 
+/** An expression that reports recorded events with the commit, once per row of this table expression. Equal notices of a commit are one. */
+export const notifyingEvents = (tx: Sql | SqlTx, events: Part): Part => tx`(
+  select count(pg_notify(${CHANNEL}, ${EVENT_RECORDED})) from ${events} where ${hasCapacity(tx)})`
+
 /** Whether the notification queue, which every listener must read, has room. */
 const hasCapacity = (tx: Sql | SqlTx): Part => tx`(select pg_notification_queue_usage()) < 0.5`
 
@@ -80,7 +86,7 @@ export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notice
     try {
       while (changed.size > 0 || completed.length > 0 || hasRecorded) {
         const payloads = payloadsOf(changed, completed)
-        if (hasRecorded) payloads.push(JSON.stringify({ isEventRecorded: true } satisfies Announcement))
+        if (hasRecorded) payloads.push(EVENT_RECORDED)
         hasRecorded = false
         changed.clear()
         completed.length = 0

@@ -120,8 +120,6 @@ export interface Approval {
 
 export interface Approved {
   run: LockedRun
-  /** Number of events that a trigger listens for. */
-  events: number
   staleInputs: StaleInput[]
 }
 
@@ -179,7 +177,7 @@ export async function approveRun(
   const staleInputs = (await notedStaleInputs(tx, runs, executed, appendLine)).get(id) ?? []
   if (isTerminal(run.status)) appendLine(run, 9, ...closingLine(run))
   const announced = announcedPart(tx, [run])
-  const [answer] = await cteStatement(
+  await cteStatement(
     tx,
     [
       ...settledParts(tx, runs, executed, [], now),
@@ -190,7 +188,7 @@ export async function approveRun(
     ],
     tx`select ${announcedEvents(tx, announced)}`,
   )
-  return { run, events: answer?.events ?? 0, staleInputs }
+  return { run, staleInputs }
 }
 
 /**
