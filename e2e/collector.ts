@@ -1,7 +1,8 @@
 // A collector of OpenTelemetry for tests: it receives the spans and metrics of a service by OTLP over HTTP.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type APIRequestContext, expect } from '@playwright/test'
+import type { APIRequestContext } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import { getRun } from './runs.ts'
 
 export interface ReceivedSpan {
@@ -66,7 +67,7 @@ export async function spansOfRun(
   const own = () => spans.filter((span) => span.traceId === traceId)
   const isNamed = (name: string | RegExp) =>
     own().some((span) => (typeof name === 'string' ? span.name === name : name.test(span.name)))
-  await expect.poll(() => names.filter((name) => !isNamed(name)).map(String)).toEqual([])
+  await eventually(() => names.filter((name) => !isNamed(name)).map(String)).toEqual([])
   const found = own()
   const byId = new Map(found.map((span) => [span.spanId, span]))
   /** The name of the span's parent; null: the parent is not among the spans. */

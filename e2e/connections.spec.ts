@@ -1,6 +1,7 @@
 // HTTP at the level of a connection: pipelining, HEAD, and clients that disconnect.
 import { connect } from 'node:net'
 import { expect, test } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import { rawRequest } from './raw-request.ts'
 import { fresh, getJson } from './resources.ts'
 
@@ -146,7 +147,7 @@ test('a disconnected client counts as 499, not as a service error @runtime', asy
     ]
     socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
     // Another request is answered first, so that the service has begun this one before the client leaves.
-    await expect.poll(async () => (await request.get('/health')).status()).toBe(200)
+    await eventually(async () => (await request.get('/health')).status()).toBe(200)
     socket.destroy()
     await expect.poll(() => statuses(path), { message: path }).toContain(status)
     expect(await statuses(path)).not.toContain('503')

@@ -2,6 +2,7 @@
 // specification lists and the form that the service's OpenAPI document declares. No operation is left out.
 import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
 import { type Json, type Operation, operationsOf, type ValidatorOf, validatorsOf } from './document.ts'
+import { eventually } from './eventually.ts'
 import {
   csv,
   ENDLESS,
@@ -204,7 +205,7 @@ test('runs, their logs, tables, queries and lineage answer as specified', async 
     await writeFile(request, `${prefix}config.yaml`, 'merge: review')
     await publish(request, reviewed)
     const id = await requestRun(request, reviewed)
-    await expect.poll(async () => (await getRun(request, id)).phase).toBe('review')
+    await eventually(async () => (await getRun(request, id)).phase).toBe('review')
     await ok(request, `POST /api/v1/runs/{id}/${decision}`, 200, {
       at: { id },
       data: body,

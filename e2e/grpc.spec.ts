@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, type PlaywrightWorkerArgs, test } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import { freePort, type OwnService, startOwnService, startProgram } from './own-service.ts'
 import { ENDLESS, pipelineWith, publishedPipeline, readiness, rowsOf } from './resources.ts'
 import { cancel, getRun, logOf, requestRun, runToSuccess } from './runs.ts'
@@ -62,7 +63,7 @@ test('a run can be cancelled over gRPC', async ({ playwright }) => {
   const request = await requests(playwright)
   const run_id = await requestRun(request, await pipelineWith(request, ENDLESS))
   const status = async () => (await getRun(request, run_id)).status
-  await expect.poll(status).toBe('running')
+  await eventually(status).toBe('running')
   await cancel(request, run_id)
   expect(await status()).toBe('cancelled')
 })

@@ -1,5 +1,6 @@
 // The second contract: keep_failed_hours. Requested ticks of the reaper concern a whole service, so these tests use their own.
 import { type APIRequestContext, expect } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import { test } from './own-service.ts'
 import { addTest, expectError, fresh, getJson, pipelineWith, publish, writeFile } from './resources.ts'
 import { runToEnd, runToSuccess } from './runs.ts'
@@ -78,7 +79,7 @@ test('a kept branch is read-only, unlisted and no obstacle to the next run @kept
 test('after its time a kept branch is 404, and the reaper deletes it @kept.expiry', async ({ request }) => {
   const { branch, sql, run } = await refused(request, 0.0003)
   const kept = await refused(request, 1)
-  await expect.poll(async () => (await query(request, { sql, branch })).status()).toBe(404)
+  await eventually(async () => (await query(request, { sql, branch })).status()).toBe(404)
   const listed = async () => {
     const dryRun = await request.post('/api/v1/admin/retention/run?dry_run=true')
     const { would_remove } = await dryRun.json()

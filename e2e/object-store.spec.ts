@@ -1,5 +1,6 @@
 // Specification: Storage, error 500; Limits, lineage file reads. These tests need an object store that fails or is slow.
 import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import { startTestStore, type TestStore } from './object-store.ts'
 import { type OwnService, startOwnService } from './own-service.ts'
 import { expectError, getJson } from './resources.ts'
@@ -48,7 +49,7 @@ test('lineage reads at most 20 files at once, each only once @limit.lineage-read
   const graph = api.get('/api/v1/lineage')
   for (let n = 0; n < PIPELINES; n++) {
     const left = Math.min(READS_AT_ONCE, PIPELINES - n)
-    await expect.poll(held.waiting, { intervals: [5] }).toBe(left)
+    await eventually(held.waiting).toBe(left)
     held.releaseOne()
   }
   const { nodes } = await (await graph).json()

@@ -1,5 +1,6 @@
 // Specification: Pipelines; Pipeline version; Pipeline draft and publish.
 import { expect, test } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import {
   csv,
   ENDLESS,
@@ -102,13 +103,13 @@ test('deleting a pipeline cancels its running and pending runs', async ({ reques
   const { url } = pipeline
   const [first, second] = [await requestRun(request, pipeline), await requestRun(request, pipeline)]
   const statusOf = async (id: string) => (await getRun(request, id)).status
-  await expect.poll(() => statusOf(first)).toBe('running')
+  await eventually(() => statusOf(first)).toBe('running')
   expect(await getJson(request, url)).toMatchObject({
     last_run: { run_id: second, status: 'pending', finished_at: null },
   })
   expect((await request.delete(url)).status()).toBe(204)
-  await expect.poll(() => statusOf(first)).toBe('cancelled')
-  await expect.poll(() => statusOf(second)).toBe('cancelled')
+  await eventually(() => statusOf(first)).toBe('cancelled')
+  await eventually(() => statusOf(second)).toBe('cancelled')
 })
 
 test.describe('pipeline creation', () => {

@@ -1,5 +1,6 @@
 // Runs that demand labels or memory of their runner. The labels belong to a service of this file.
 import { type APIRequestContext, expect } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import { test } from './own-service.ts'
 import {
   ENDLESS,
@@ -40,7 +41,7 @@ for (const [config, reason] of [
     const pipeline = await demanding(request, config)
     await publish(request, pipeline)
     const id = await requestRun(request, pipeline)
-    await expect.poll(async () => (await getRun(request, id)).waiting_reason).toMatch(reason)
+    await eventually(async () => (await getRun(request, id)).waiting_reason).toMatch(reason)
     expect(await getRun(request, id)).toMatchObject({ status: 'pending', started_at: null })
     expect(await logOf(request, id)).toMatchObject([
       { level: 'warn', message: expect.stringMatching(/^the run waits: no runner /) },
@@ -58,10 +59,10 @@ test('a namespace executes no more runs than NAMESPACE_CONCURRENCY @placement.tu
     ids.push(await requestRun(request, pipeline))
   const [running = '', waiting = '', elsewhere = ''] = ids
   const statusOf = async (id: string) => (await getRun(request, id)).status
-  for (const id of [running, elsewhere]) await expect.poll(() => statusOf(id)).toBe('running')
+  for (const id of [running, elsewhere]) await eventually(() => statusOf(id)).toBe('running')
   expect(await statusOf(waiting)).toBe('pending')
   await cancel(request, running)
-  await expect.poll(() => statusOf(waiting)).toBe('running')
+  await eventually(() => statusOf(waiting)).toBe('running')
   for (const id of [waiting, elsewhere]) await cancel(request, id)
 })
 

@@ -1,6 +1,7 @@
 // Helpers that the tests of pipelines, files, zones and quality tests share. Names are new with every run, so that a service
 // can be tested twice.
 import { type APIRequestContext, type APIResponse, expect } from '@playwright/test'
+import { eventually } from './eventually.ts'
 
 const run = `${Date.now().toString(36)}${process.pid.toString(36)}`
 let freshNames = 0
@@ -63,7 +64,7 @@ export async function readiness(request: APIRequestContext) {
 /** The sandbox of Python pipelines; null where they cannot run. Fails if `REQUIRE_PYTHON` is set and they cannot run. */
 export async function pythonOf(request: APIRequestContext): Promise<Readiness['python']> {
   const python = async () => (await readiness(request)).python
-  if (process.env.REQUIRE_PYTHON) await expect.poll(python).not.toBeNull()
+  if (process.env.REQUIRE_PYTHON) await eventually(python).not.toBeNull()
   return python()
 }
 

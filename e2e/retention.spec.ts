@@ -1,6 +1,7 @@
 // Specification: Retention, Retention config, Reaper status. The settings apply to a whole service, so these tests use their
 // own.
 import { type APIRequestContext, expect } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import { test } from './own-service.ts'
 import {
   ENDLESS,
@@ -156,7 +157,7 @@ test('retention settings have defaults and change only the given fields @retenti
 })
 
 test('the reaper ticks at the start of the service', async ({ request }) => {
-  await expect.poll(async () => (await getJson(request, STATUS)).last_run_at).toEqual(instant)
+  await eventually(async () => (await getJson(request, STATUS)).last_run_at).toEqual(instant)
 })
 
 test('excess runs are deleted with their logs, except the latest success @reaper.runs', async ({
@@ -191,7 +192,7 @@ test('excess runs are deleted with their logs, except the latest success @reaper
 
 test('a run that runs too long fails with a timeout error @run.stuck @reaper.stuck', async ({ request }) => {
   const id = await requestRun(request, await pipelineWith(request, ENDLESS))
-  await expect.poll(() => statusOf(request, id)).toBe('running')
+  await eventually(() => statusOf(request, id)).toBe('running')
   await set(request, { stuck_run_timeout_minutes: 0 })
   expect((await reap(request)).runs_failed).toBe(1)
   const run = await getJson(request, `/api/v1/runs/${id}`)
@@ -211,7 +212,7 @@ test('purging a deleted pipeline leaves a new pipeline of its name intact @draft
   const second = await pipelineWith(request, 'select 2 as second', { namespace, layer, name })
   const { versions } = await (await request.post(`${second.url}/publish`)).json()
   await set(request, { soft_delete_purge_days: 0 })
-  await expect.poll(async () => (await reap(request)).pipelines_purged).toBe(1)
+  await eventually(async () => (await reap(request)).pipelines_purged).toBe(1)
   await set(request, DEFAULTS)
   await expectError(await request.get(`/api/v1/runs/${old}`), 404)
   const run = await ran(request, second)
@@ -235,9 +236,9 @@ test('archived landing files move to _processed and are purged if configured @zo
   // The effect of the run or the reaper queues the move, whichever comes first.
   await reap(request)
   const fileOf = async () => (await request.get(`${zone.url}/files/${file.id}`)).json()
-  await expect
-    .poll(async () => (await fileOf()).s3_path)
-    .toBe(`${zone.prefix}_processed/${run}/${file.filename}`)
+  await eventually(async () => (await fileOf()).s3_path).toBe(
+    `${zone.prefix}_processed/${run}/${file.filename}`,
+  )
   const lifecycle = await request.put(`${zone.url}/lifecycle`, {
     data: { processed_max_age_days: 0, auto_purge: true },
   })
@@ -260,9 +261,9 @@ test('the reaper combines small files without a change of rows @reaper.maintenan
   const runs = await getJson(request, `/api/v1/runs?pipeline=${pipeline.name}`)
   await reap(request)
   // Maintenance follows the tick.
-  await expect
-    .poll(async () => (await getJson(request, `/api/v1/commits?table=${table}`)).commits[0])
-    .toMatchObject({ author: 'maintenance', run_id: null, tables: [table] })
+  await eventually(
+    async () => (await getJson(request, `/api/v1/commits?table=${table}`)).commits[0],
+  ).toMatchObject({ author: 'maintenance', run_id: null, tables: [table] })
   const { history } = await getJson(
     request,
     `/api/v1/tables/default/${pipeline.layer}/${pipeline.name}/history`,

@@ -1,5 +1,6 @@
 // Pipeline configuration: max_retries, retry_delay_seconds.
 import { expect, test } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import { fresh, pipelineWith, writeFile } from './resources.ts'
 import { cancel, getRun, logOf, newTable, requestRun } from './runs.ts'
 
@@ -13,10 +14,10 @@ test('a run that fails in execution retries and reads newly added tables', async
   const run_id = await requestRun(request, pipeline)
   const run = () => getRun(request, run_id)
   const logs = async () => (await logOf(request, run_id)).map(({ message }) => message)
-  await expect.poll(logs).toContainEqual(expect.stringMatching(/^attempt 1 failed: .*does not exist/))
+  await eventually(logs).toContainEqual(expect.stringMatching(/^attempt 1 failed: .*does not exist/))
   expect(await run()).toMatchObject({ status: 'running', error: null, finished_at: null })
   await newTable(request, { namespace: 'default', layer: 'bronze', name: later }, 'select 1 as a')
-  await expect.poll(async () => (await run()).status).toBe('success')
+  await eventually(async () => (await run()).status).toBe('success')
   expect((await run()).attempt).toBeGreaterThan(1)
   expect(await logs()).toContain('next attempt in 1 s: retry 1 of 100')
 })
@@ -27,7 +28,7 @@ test('a run can be cancelled between two attempts', async ({ request }) => {
   const run_id = await requestRun(request, pipeline)
   const run = () => getRun(request, run_id)
   const logs = async () => JSON.stringify(await logOf(request, run_id))
-  await expect.poll(logs).toContain('next attempt in 3600 s: retry 1 of 1')
+  await eventually(logs).toContain('next attempt in 3600 s: retry 1 of 1')
   await cancel(request, run_id)
   expect(await run()).toMatchObject({ status: 'cancelled', attempt: 1 })
 })

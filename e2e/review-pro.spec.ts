@@ -1,5 +1,6 @@
 // The second contract: Review in the Pro edition, with the permissions of reviewers and four eyes.
 import { expect, test } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import { type Caller, type ProService, startProService } from './security/pro-service.ts'
 
 const API = '/api/v1'
@@ -43,7 +44,7 @@ async function reviewed(name: string, reviewers: 'any' | 'four-eyes'): Promise<s
 
 async function inReview(id: unknown): Promise<string> {
   const get = () => service.must(200, ann, 'GET', `${API}/runs/${id}`)
-  await expect.poll(async () => (await get()).phase, { intervals: [50, 100] }).toBe('review')
+  await eventually(async () => (await get()).phase).toBe('review')
   return String(id)
 }
 

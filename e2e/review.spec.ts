@@ -1,5 +1,6 @@
 // The second contract: Review. Runs of pipelines with `merge: review`.
 import { type APIRequestContext, expect, test } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import {
   ENDLESS,
   expectError,
@@ -33,9 +34,7 @@ async function reviewed(
 }
 
 async function inReview(request: APIRequestContext, id: string) {
-  await expect
-    .poll(async () => (await getRun(request, id)).phase, { intervals: [20, 50, 100] })
-    .toBe('review')
+  await eventually(async () => (await getRun(request, id)).phase).toBe('review')
   return getRun(request, id)
 }
 
@@ -149,7 +148,7 @@ test('an approved run merges the same change after main moved', async ({ request
   expect(await countOf(request, pipeline)).toBe(1)
   // The first run was computed without the table, so its change has other columns, and it needs another review.
   await expectApproved(request, first, 'running')
-  await expect.poll(async () => (await getRun(request, first)).attempt).toBe(2)
+  await eventually(async () => (await getRun(request, first)).attempt).toBe(2)
   await inReview(request, first)
   expect(await countOf(request, pipeline)).toBe(1)
   const third = await runIntoReview(request, pipeline)
@@ -169,7 +168,7 @@ test('a run whose change differs after main moved asks for another review', asyn
   await expectApproved(request, second)
   // The same numbers of rows, and other rows: the table already has the row of the first run.
   await expectApproved(request, first, 'running')
-  await expect.poll(async () => (await getRun(request, first)).attempt).toBe(2)
+  await eventually(async () => (await getRun(request, first)).attempt).toBe(2)
   await inReview(request, first)
   expect(await rowsOf(request, `select a from ${pipeline.layer}.${pipeline.name}`)).toEqual([{ a: 2 }])
   expect(await getJson(request, `${path}/${first}/diff`)).toMatchObject({

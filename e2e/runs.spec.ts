@@ -1,5 +1,6 @@
 // Specification: Runs, Server-sent events on run logs, Run status.
 import { type APIRequestContext, expect, test } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import { rawRequest } from './raw-request.ts'
 import {
   addTest,
@@ -20,7 +21,7 @@ import { cancel, ended, getRun, logOf, requestRun, runsOf, runToEnd, runToSucces
 const NOWHERE = '00000000-0000-7000-8000-000000000000'
 
 const phaseIs = (request: APIRequestContext, id: string, phase: string) =>
-  expect.poll(async () => (await getRun(request, id)).phase, { intervals: [10] }).toBe(phase)
+  eventually(async () => (await getRun(request, id)).phase).toBe(phase)
 
 test.describe('run', () => {
   test('a run is accepted, executed and merged with complete fields @runtime @runs.create @runs.get @run.pending', async ({

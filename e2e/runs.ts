@@ -1,5 +1,6 @@
 // Helpers that request runs, follow them to their end, and make tables.
 import { type APIRequestContext, expect } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import { fresh, type MadePipeline, pipelineWith } from './resources.ts'
 
 type Named = Pick<MadePipeline, 'namespace' | 'layer' | 'name'>
@@ -41,7 +42,7 @@ export async function logOf(
 /** Waits for the end of the run. */
 export async function ended(request: APIRequestContext, id: string): Promise<EndedRun> {
   const finishedAt = async () => (await getRun(request, id)).finished_at
-  await expect.poll(finishedAt, { intervals: [20, 50, 100, 200] }).not.toBeNull()
+  await eventually(finishedAt).not.toBeNull()
   return getRun(request, id)
 }
 
@@ -64,9 +65,7 @@ export async function endedRuns(request: APIRequestContext, pipeline: Named, cou
     (await runsOf(request, pipeline)).filter(
       (run: { finished_at: string | null }) => run.finished_at !== null,
     )
-  await expect
-    .poll(async () => (await ended()).length, { intervals: [20, 50, 100] })
-    .toBeGreaterThanOrEqual(count)
+  await eventually(async () => (await ended()).length).toBeGreaterThanOrEqual(count)
   const runs = await runsOf(request, pipeline)
   expect(runs).toHaveLength(count)
   return runs

@@ -1,5 +1,6 @@
 // Specification: Schedules (legacy). Tests in faults/ show that schedules start runs, because those tests may turn the clock.
 import { type APIRequestContext, expect, test } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import { expectError, getJson, type MadePipeline, newPipeline } from './resources.ts'
 
 const SCHEDULES = '/api/v1/schedules'
@@ -64,14 +65,12 @@ test('a schedule is created, shown, changed and deleted', {
 })
 
 test('the scheduler counts its ticks and triggered runs in metrics', async ({ request }) => {
-  await expect
-    .poll(async () => {
-      const metrics = await (await request.get('/metrics')).text()
-      return /^sluice_scheduler_ticks_total (\d+)$[\s\S]*^sluice_scheduler_runs_triggered_total \d+$/m.exec(
-        metrics,
-      )?.[1]
-    })
-    .toMatch(/^[1-9]/)
+  await eventually(async () => {
+    const metrics = await (await request.get('/metrics')).text()
+    return /^sluice_scheduler_ticks_total (\d+)$[\s\S]*^sluice_scheduler_runs_triggered_total \d+$/m.exec(
+      metrics,
+    )?.[1]
+  }).toMatch(/^[1-9]/)
 })
 
 const REFUSED: [field: string, value: unknown, message?: RegExp][] = [

@@ -1,6 +1,7 @@
 // OpenTelemetry: a collector of this file receives the spans and the metrics of a service of this file.
 import { type APIRequestContext, expect, request as requests, test } from '@playwright/test'
 import { type Collector, numberOf, spansOfRun, startCollector } from './collector.ts'
+import { eventually } from './eventually.ts'
 import { type OwnService, startOwnService } from './own-service.ts'
 import { type MadePipeline, newZone, pipelineWith, publish, publishedPipeline } from './resources.ts'
 import { ended, endedRuns, requestRun } from './runs.ts'
@@ -93,7 +94,7 @@ async function causeOf(pipeline: MadePipeline): Promise<string | null> {
     const { parentsOf } = await spans()
     return ['queue', 'attempt', 'merge'].filter((name) => parentsOf(name).includes('trigger'))
   }
-  await expect.poll(parents).toEqual(['queue', 'attempt', 'merge'])
+  await eventually(parents).toEqual(['queue', 'attempt', 'merge'])
   return (await spans()).parentsOf('trigger')[0] ?? null
 }
 
@@ -125,9 +126,7 @@ test("a client's trace continues, and log lines name trace and span @traces.clie
   const data = { sql: 'select 1 as a' }
   expect((await request.post('/api/v1/query', { headers, data })).status()).toBe(200)
   const own = () => collector.spans.filter((span) => span.traceId === traceId)
-  await expect
-    .poll(() => own().map(({ name }) => name))
-    .toContain('sluice.query.v1.QueryService/ExecuteQuery')
+  await eventually(() => own().map(({ name }) => name)).toContain('sluice.query.v1.QueryService/ExecuteQuery')
   const first = own().find(({ name }) => name === 'POST /api/v1/query')
   expect(first?.parentSpanId).toBe('00f067aa0ba902b7')
   const line = service.log().match(/\{[^\n]*POST \/api\/v1\/query 200[^\n]*\}/)?.[0] ?? '{}'
@@ -139,7 +138,7 @@ test('the collector receives the metrics of /metrics @traces.metrics', async () 
   expect((await run('select 1 as a')).status).toBe('success')
   const ended = () => collector.metrics.get('sluice_runs_total')?.sum?.dataPoints ?? []
   const label = { key: 'status', value: { stringValue: 'success' } }
-  await expect.poll(ended).toContainEqual(expect.objectContaining({ attributes: [label] }))
+  await eventually(ended).toContainEqual(expect.objectContaining({ attributes: [label] }))
   expect(collector.metrics.get('sluice_active_runs')?.gauge?.dataPoints).toHaveLength(1)
   const data = { sql: 'select 1 as a' }
   expect((await request.post('/api/v1/query', { data })).status()).toBe(200)

@@ -1,5 +1,6 @@
 // Specification: Triggers, Trigger-driving events, Trigger and schedule (states).
 import { expect, test } from '@playwright/test'
+import { eventually } from './eventually.ts'
 import {
   expectError,
   getJson,
@@ -203,7 +204,7 @@ test('a trigger ignores events within its cooldown and fires again afterwards @t
   await endedRuns(request, pipeline, 1)
   expect(await state()).toMatchObject({ state: 'cooling', cooling_until: instant, enabled: true })
   await request.put(trigger.url, { data: { cooldown_seconds: 1 } })
-  await expect.poll(async () => (await state()).state).toBe('armed')
+  await eventually(async () => (await state()).state).toBe('armed')
   await zone.upload('late.csv')
   await endedRuns(request, pipeline, 2)
 })

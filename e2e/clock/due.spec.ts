@@ -1,6 +1,7 @@
 // Specification: Triggers, Evaluation; Schedules, Scheduler. The clock starts these runs. The tests wait for minutes, so they
 // are not part of the usual suite. They use a service of their own, so that nothing else is due.
 import { type APIRequestContext, expect } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { test } from '../own-service.ts'
 import { ENDLESS, getJson, type MadePipeline, newPipeline, publishedPipeline } from '../resources.ts'
 import { requestRun, runsOf, runToSuccess } from '../runs.ts'
@@ -59,7 +60,7 @@ test('cron triggers and schedules start runs when due, not before @triggers.type
   const run_id = await requestRun(request, { namespace, layer, name })
   const passedOver = await newSchedule(request, busy)
   const dueOf = async (one: typeof schedule) => {
-    await expect.poll(async () => (await one()).next_run_at).not.toBeNull()
+    await eventually(async () => (await one()).next_run_at).not.toBeNull()
     return Date.parse((await one()).next_run_at)
   }
 

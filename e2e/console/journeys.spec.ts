@@ -1,5 +1,6 @@
 // Journeys of people through the console, judged by the API.
 import { expect, type Page, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { fresh, newNamespace, publishedPipeline, writeFile } from '../resources.ts'
 import { getRun, requestRun, runToSuccess } from '../runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
@@ -79,7 +80,7 @@ test('a person looks at a change in review and approves it', async ({ page, requ
   await writeFile(request, `${pipeline.prefix}config.yaml`, 'merge: review\n')
   await request.post(`/api/v1/pipelines/${namespace}/${pipeline.layer}/${pipeline.name}/publish`)
   const id = await requestRun(request, pipeline)
-  await expect.poll(async () => (await getRun(request, id)).phase).toBe('review')
+  await eventually(async () => (await getRun(request, id)).phase).toBe('review')
   await openConsole(page, baseURL, '/')
   await page
     .getByRole('link', { name: `${namespace}.${pipeline.layer}.${pipeline.name}` })
@@ -90,7 +91,7 @@ test('a person looks at a change in review and approves it', async ({ page, requ
   await expectAccessible(page, 'run-in-review')
   await page.getByRole('button', { name: 'Approve' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click()
-  await expect.poll(async () => (await getRun(request, id)).status).toBe('success')
+  await eventually(async () => (await getRun(request, id)).status).toBe('success')
   await expect(page.locator('.facts').getByText('success')).toBeVisible()
 })
 
@@ -136,7 +137,7 @@ test('a branch shows its difference and merges', async ({ page, request, baseURL
   await page.keyboard.press('Enter')
   await expect(page.getByText('The branch changes no table')).toBeVisible()
   const id = await requestRun(request, pipeline, { branch })
-  await expect.poll(async () => (await getRun(request, id)).status).toBe('success')
+  await eventually(async () => (await getRun(request, id)).status).toBe('success')
   await page.reload()
   await page.getByRole('button', { name: 'Compare rows' }).click()
   await expect(page.getByRole('grid')).toBeVisible()

@@ -1,4 +1,5 @@
 import { type APIRequestContext, expect, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { fresh, newNamespace, publish, publishedPipeline, writeFile } from '../resources.ts'
 import { runToSuccess } from '../runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
@@ -127,9 +128,15 @@ test('the columns of a table show their statistics', async ({ page, request, bas
   const faults = await openConsole(page, baseURL, `/lake/${namespace}/${layer}/${name}`)
   const cellsOf = (column: string) =>
     page.getByLabel('Columns').getByRole('row', { name: column }).getByRole('cell').allInnerTexts()
-  await expect
-    .poll(() => cellsOf('id BIGINT'))
-    .toEqual(['id', 'BIGINT', '–', '1', '0', '4', expect.stringMatching(/^\d+ B$/)])
+  await eventually(() => cellsOf('id BIGINT')).toEqual([
+    'id',
+    'BIGINT',
+    '–',
+    '1',
+    '0',
+    '4',
+    expect.stringMatching(/^\d+ B$/),
+  ])
   expect((await cellsOf('day')).slice(3, 6)).toEqual(['0', '2026-01-31', '2026-02-04'])
   expect((await cellsOf('nested')).slice(3, 6)).toEqual(['–', '–', '–'])
   expect(faults).toEqual([])

@@ -1,4 +1,5 @@
 import { type APIRequestContext, expect, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { newNamespace, newZone, pipelineWith, publish, publishedPipeline, writeFile } from '../resources.ts'
 import { ended, getRun, requestRun, runToEnd, runToSuccess } from '../runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
@@ -10,7 +11,7 @@ async function runInReview(request: APIRequestContext) {
   await writeFile(request, `${pipeline.prefix}config.yaml`, 'merge: review')
   await publish(request, pipeline)
   const id = await requestRun(request, pipeline)
-  await expect.poll(async () => (await getRun(request, id)).phase).toBe('review')
+  await eventually(async () => (await getRun(request, id)).phase).toBe('review')
   return { ...pipeline, namespace, id, title: `${namespace}.${pipeline.layer}.${pipeline.name}` }
 }
 

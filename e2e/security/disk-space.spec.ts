@@ -3,6 +3,7 @@
 import { open, readdir, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { expectError, getJson, newZone, publishedPipeline, writeFile } from '../resources.ts'
 import { requestRun } from '../runs.ts'
@@ -61,18 +62,14 @@ test.describe('full disk', () => {
       expect(await unfinishedIn(service)).toEqual([])
 
       // The runner checks its disk once a second.
-      await expect
-        .poll(async () => (await (await request.get('/health/ready')).json()).details)
-        .toEqual({
-          runner: expect.stringMatching(
-            /^runs wait: \d+ MB of disk space are free, and DISK_FLOOR is 32 MB$/,
-          ),
-          s3: expect.stringMatching(/^uploads are refused: \d+ MB of disk space are free/),
-        })
+      await eventually(async () => (await (await request.get('/health/ready')).json()).details).toEqual({
+        runner: expect.stringMatching(/^runs wait: \d+ MB of disk space are free, and DISK_FLOOR is 32 MB$/),
+        s3: expect.stringMatching(/^uploads are refused: \d+ MB of disk space are free/),
+      })
       expect((await request.get('/health/ready')).status()).toBe(200)
       expect(service.log()).toContain('runs wait: ')
       const run = await requestRun(request, pipeline)
-      await expect.poll(async () => (await getJson(request, `/api/v1/runs/${run}`)).status).toBe('pending')
+      await eventually(async () => (await getJson(request, `/api/v1/runs/${run}`)).status).toBe('pending')
       // Reads still work.
       expect((await request.get(`/api/v1/files/${path}`)).status()).toBe(200)
 
@@ -80,7 +77,7 @@ test.describe('full disk', () => {
       expect((await ended(request, run)).status).toBe('success')
       await zone.upload('again.csv')
       await writeFile(request, path, 'select 2 as a')
-      await expect.poll(async () => (await (await request.get('/health/ready')).json()).details).toEqual({})
+      await eventually(async () => (await (await request.get('/health/ready')).json()).details).toEqual({})
     } finally {
       await request.dispose()
       await service.stop()
@@ -105,7 +102,7 @@ test.describe('full disk', () => {
       )
       expect(await unfinishedIn(service)).toEqual([])
       // The service itself writes and removes small files here, so one can exist at either measurement.
-      await expect.poll(async () => (await statfs(objects)).bavail).toBeGreaterThanOrEqual(before)
+      await eventually(async () => (await statfs(objects)).bavail).toBeGreaterThanOrEqual(before)
       const { files } = await getJson(request, `${zone.url}/files`)
       expect(files).toEqual([])
 

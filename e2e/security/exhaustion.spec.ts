@@ -2,6 +2,7 @@
 // clients are answered meanwhile.
 import { connect, type Socket } from 'node:net'
 import { type APIRequestContext, expect, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { rawRequest } from '../raw-request.ts'
 import { fresh, newPipeline, newZone, publishedPipeline, pythonOf, writeFile } from '../resources.ts'
@@ -190,14 +191,12 @@ test('trigger patterns, crons and schemas are evaluated in linear time', async (
   await zone.upload(`${'a'.repeat(200)}.csv`)
   await addTrigger(request, pipeline, 'file_pattern', { ...zone.config, pattern: 'fits*.csv' })
   await zone.upload('fits.csv')
-  await expect
-    .poll(
-      async () =>
-        (await runsOf(request, pipeline)).filter(({ trigger }: { trigger: string }) =>
-          /fits\.csv$/.test(trigger),
-        ).length,
-    )
-    .toBeGreaterThan(0)
+  await eventually(
+    async () =>
+      (await runsOf(request, pipeline)).filter(({ trigger }: { trigger: string }) =>
+        /fits\.csv$/.test(trigger),
+      ).length,
+  ).toBeGreaterThan(0)
 
   for (const cron_expr of [
     '0 0 31 2 *',
@@ -385,13 +384,11 @@ test.describe('rate limits per client', () => {
     expect(many.filter(({ status }) => status === 200).length).toBe(35)
     expect(new Set(many.map(({ status }) => status))).toEqual(new Set([200, 429]))
     for (const { socket } of [...one, ...many]) socket.destroy()
-    await expect
-      .poll(async () => {
-        const { status, socket } = await follow('203.0.113.1')
-        socket.destroy()
-        return status
-      })
-      .toBe(200)
+    await eventually(async () => {
+      const { status, socket } = await follow('203.0.113.1')
+      socket.destroy()
+      return status
+    }).toBe(200)
     await request.dispose()
   })
 

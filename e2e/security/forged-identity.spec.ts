@@ -4,13 +4,14 @@ import { createHmac } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type APIRequestContext, expect, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { rawRequest } from '../raw-request.ts'
 import { auditOf, fresh, newPipeline, newZone, writeFile } from '../resources.ts'
 
 const entryOf = async (request: APIRequestContext, resource: string) => {
   const found = () => auditOf(request, (one) => one === resource)
-  await expect.poll(async () => (await found()).length).toBeGreaterThan(0)
+  await eventually(async () => (await found()).length).toBeGreaterThan(0)
   return found()
 }
 
@@ -78,7 +79,7 @@ test('an audited path is one line of text, whatever the request sends', async ({
       `X-Api-Key: ${process.env.SLUICE_KEY}`,
     ])
   const ours = () => auditOf(request, (resource) => resource.includes(mark))
-  await expect.poll(async () => (await ours()).length).toBeGreaterThanOrEqual(targets.length - 1)
+  await eventually(async () => (await ours()).length).toBeGreaterThanOrEqual(targets.length - 1)
   for (const { resource, user_id, action, detail } of await ours()) {
     expect(resource).not.toMatch(/[\p{Cc}\u2028\u2029]/u)
     expect(resource).not.toContain('told')
@@ -203,7 +204,7 @@ test.describe('attempt tokens', () => {
       expect((await request.post('/api/v1/runs', { data })).status()).toBe(202)
       pipelines.push(name)
     }
-    await expect.poll(() => tokens.size).toBe(2)
+    await eventually(() => tokens.size).toBe(2)
     await request.dispose()
   })
   test.afterAll(async () => {
@@ -345,11 +346,9 @@ test.describe('attempt tokens', () => {
     expect((await request.post(`/api/v1/runs/${runId}/cancel`)).status()).toBe(200)
     const target = `/lake/objects/_lake/default/silver/${mine}-12345678/data/b.parquet`
     const prefix = `/catalog/v1/${encodeURIComponent(`sluice@${branch}`)}/namespaces/default%1Fsilver/tables`
-    await expect
-      .poll(async () =>
-        (await anybody.put(target, { headers: bearer(token), data: Buffer.from('x') })).status(),
-      )
-      .toBe(403)
+    await eventually(async () =>
+      (await anybody.put(target, { headers: bearer(token), data: Buffer.from('x') })).status(),
+    ).toBe(403)
     const create = await anybody.post(prefix, {
       headers: bearer(token),
       data: { name: mine, schema: { type: 'struct', fields: [] } },

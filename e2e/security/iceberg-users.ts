@@ -1,6 +1,7 @@
 // A Pro service whose lake has tables and views of two users, for attacks on the Iceberg REST catalog and on `/s3`.
 import { randomBytes } from 'node:crypto'
 import { expect } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import type { S3Credentials } from '../presigned.ts'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
 
@@ -78,7 +79,7 @@ async function build(
     pipeline: name,
   })
   const run = () => must(200, caller, 'GET', `/api/v1/runs/${run_id}`)
-  await expect.poll(async () => (await run()).finished_at, { intervals: [50, 100] }).not.toBeNull()
+  await eventually(async () => (await run()).finished_at).not.toBeNull()
   expect(await run()).toMatchObject({ status: 'success', error: null })
   return String(id)
 }

@@ -1,6 +1,7 @@
 // Attack class: forged credentials. Specification: Authentication, bearer tokens; Features of the Pro edition.
 import { generateKeyPairSync } from 'node:crypto'
 import { expect, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { KEY, licensedWith, startProvider } from './pro-service.ts'
 
@@ -46,11 +47,11 @@ test('provider tokens and named keys open Pro, which shows its licence @auth.bea
 test('the audit log shows the subject of the token', async ({ request }) => {
   await request.post(`${service.url}/api/v1/namespaces`, { ...bearer(good()), data: { name: 'by-ada' } })
   const machine = { headers: { 'x-api-key': KEY } }
-  await expect
-    .poll(async () => (await request.get(`${service.url}/api/v1/audit`, machine)).json())
-    .toContainEqual(
-      expect.objectContaining({ user_id: 'ada', resource: '/api/v1/namespaces', action: 'post' }),
-    )
+  await eventually(async () =>
+    (await request.get(`${service.url}/api/v1/audit`, machine)).json(),
+  ).toContainEqual(
+    expect.objectContaining({ user_id: 'ada', resource: '/api/v1/namespaces', action: 'post' }),
+  )
 })
 
 test('the service requests no address that a token names', async ({ request }) => {

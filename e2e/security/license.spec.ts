@@ -1,6 +1,7 @@
 // Attack class: use beyond the licence. The running service refuses users beyond the licensed number, and all users after the
 // licence has ended.
 import { expect, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import type { AuditEntry } from '../resources.ts'
 import { startProService } from './pro-service.ts'
 
@@ -41,7 +42,7 @@ test('an expired licence refuses users at once, but not keys', async () => {
     const ada = service.user('ada')
     expect((await service.ask(ada, 'GET', PATH)).status).toBe(200)
     expect(await license()).toMatchObject({ expires_at: end.toISOString(), expired: false })
-    await expect.poll(async () => (await license()).expired).toBe(true)
+    await eventually(async () => (await license()).expired).toBe(true)
     const refused = await service.ask(ada, 'GET', PATH)
     expect(refused.status).toBe(403)
     expect(refused.text).toContain(`the licence ended on ${end.toISOString()}`)

@@ -1,5 +1,6 @@
 // Main is protected by its owners: one person alone changes no table with four eyes, on none of the ways to main.
 import { expect, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
 
 const API = '/api/v1'
@@ -61,7 +62,7 @@ async function run(by: Caller, pipeline: string, more: object, until: 'review' |
     const { status, phase } = await get()
     return status === 'running' ? phase : status
   }
-  await expect.poll(state, { intervals: [50, 100] }).toBe(until)
+  await eventually(state).toBe(until)
   return String(id)
 }
 

@@ -2,6 +2,7 @@
 // service continues.
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { getJson, pipelineWith, pythonOf } from '../resources.ts'
 import { requestRun } from '../runs.ts'
 import { ended, expectFailed, expectHealthy, expectNothingTold, runOf } from './attempts.ts'
@@ -156,9 +157,7 @@ test(`endless Python can be cancelled: ${Object.keys(ENDLESS).length} attempts`,
     Object.values(ENDLESS).map(async (code) => {
       const id = await requestRun(request, await pipelineWith(request, code, { type: 'python' }))
       const lines = async () => (await getJson(request, `/api/v1/runs/${id}/logs`)).logs
-      await expect
-        .poll(async () => JSON.stringify(await lines()), { intervals: [50, 100, 200] })
-        .toContain('"on"')
+      await eventually(async () => JSON.stringify(await lines())).toContain('"on"')
       const cancelled = await request.post(`/api/v1/runs/${id}/cancel`)
       expect.soft([cancelled.status(), await cancelled.text()], code).toEqual([200, expect.anything()])
       expect((await ended(request, id)).status, code).toBe('cancelled')

@@ -4,6 +4,7 @@
 // with all combinations of Ada's names and his own. No answer may contain a text of Ada that Bob has not sent.
 import { randomBytes } from 'node:crypto'
 import { expect, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
 
 let service: ProService
@@ -143,7 +144,7 @@ async function runOf(
   const data = { namespace, layer, pipeline: name }
   const { run_id } = await service.must(202, caller, 'POST', '/api/v1/runs', data)
   const get = () => service.must(200, caller, 'GET', `/api/v1/runs/${run_id}`)
-  await expect.poll(async () => (await get()).finished_at, { intervals: [50, 100] }).not.toBeNull()
+  await eventually(async () => (await get()).finished_at).not.toBeNull()
   const run = await get()
   return { status: run.status, run }
 }

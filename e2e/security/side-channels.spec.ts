@@ -1,6 +1,7 @@
 // Attack class: callers without a credential learn which resources exist. Status, size, headers, text and duration of answers
 // could tell. So could everything that is open: probes, metrics, the document, pages.
 import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { fresh, getJson, type MadePipeline, newPipeline, newZone, writeFile } from '../resources.ts'
 import { requestRun } from '../runs.ts'
 import { addTrigger } from '../triggers.ts'
@@ -103,7 +104,7 @@ test('anonymous requests take equally long for existing and missing resources', 
 })
 
 test('probes, metrics, the OpenAPI document and pages name no stored resource', async ({ request }) => {
-  await expect.poll(async () => (await getJson(request, `/api/v1/runs/${runId}`)).finished_at).not.toBeNull()
+  await eventually(async () => (await getJson(request, `/api/v1/runs/${runId}`)).finished_at).not.toBeNull()
   const page = await (await anybody.get('/inspector')).text()
   const pages = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(
     ([, path = '']) => new URL(path, 'http://sluice.test/inspector').pathname,

@@ -6,6 +6,7 @@ import { connect as connectHttp2 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type APIRequestContext, expect, type PlaywrightWorkerArgs, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { rawRequest } from '../raw-request.ts'
 import { newPipeline, readiness, writeFile } from '../resources.ts'
@@ -420,7 +421,7 @@ test('a generated token is not sent to foreign sidecars', async ({ playwright })
   try {
     // The query service that this API started accepts the token.
     const query = async () => (await (await anybody.get('/health/ready')).json()).services.query
-    await expect.poll(query).toBe('healthy')
+    await eventually(query).toBe('healthy')
     expect(credentials.length).toBeGreaterThan(0)
     expect(new Set(credentials)).toEqual(new Set([undefined]))
   } finally {

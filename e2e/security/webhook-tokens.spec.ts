@@ -1,6 +1,7 @@
 // Attack class: webhook tokens. Specification: Authentication, rules 2 and 6.
 import { createHash } from 'node:crypto'
 import { expect, test } from '@playwright/test'
+import { eventually } from '../eventually.ts'
 import { auditOf, publishedPipeline } from '../resources.ts'
 import { addTrigger } from '../triggers.ts'
 
@@ -52,7 +53,7 @@ test('a webhook token is in no answer, metric or audit entry', async ({ request 
   const token = String(webhook.webhook_token)
   expect((await request.post(path, { headers: { 'X-Webhook-Token': token } })).status()).toBe(201)
   const audit = async () => JSON.stringify(await auditOf(request))
-  await expect.poll(audit).toContain(`"resource":"${path}"`)
+  await eventually(audit).toContain(`"resource":"${path}"`)
   const shown = [
     await audit(),
     await (await request.get('/metrics')).text(),

@@ -11,16 +11,22 @@ const root = join(import.meta.dirname, '..', '..')
 const LIMIT_MS = 1_200_000
 /** Limit of one test or hook. It is for tests that hang, not for tests slowed down by a busy machine. */
 const TEST_LIMIT_MS = 60_000
-/** Slow tests of sandbox escapes. `.ci/run` executes them in `test:interop`, which has every kind of sandbox. */
-const ESCAPES = ['sidecars/runner/python/hostile.test.ts', 'sidecars/sandbox/trace.test.ts']
+/** Slow tests of Python and of sandbox escapes. `test:interop` executes them with all libraries and every kind of sandbox. */
+const IN_SANDBOXES = [
+  'sidecars/runner/python/hostile.test.ts',
+  'sidecars/runner/python/python.test.ts',
+  'sidecars/sandbox/trace.test.ts',
+]
 /**
  * Slow tests that start many processes, or play many random days of a lake. `npm run test:processes` executes them, and CI does
  * so when a file that they import has changed.
  */
 export const PROCESSES = [
   'app/catalog/kept-states.test.ts',
+  'sidecars/query/query.test.ts',
   'sidecars/runner/engine/engine-leases.test.ts',
   'sidecars/runner/engine/shared-instance.test.ts',
+  'sidecars/runner/preview/preview.test.ts',
   'sidecars/runner/runner.test.ts',
   'sidecars/supervisor/main.test.ts',
   'workers/leadership/leadership.test.ts',
@@ -43,7 +49,7 @@ export async function runUnitTests(tally: Tally, patterns: string[] = []) {
   tally.heading('Unit and slice tests (bun test)')
   const isAll = patterns.length === 0
   const files = isAll ? [...(await folders()), ...(await ownTests())] : patterns
-  const ignored = isAll ? [...IGNORED, ...ESCAPES, ...PROCESSES] : IGNORED
+  const ignored = isAll ? [...IGNORED, ...IN_SANDBOXES, ...PROCESSES] : IGNORED
   const database = await startTestPostgres()
   try {
     const options = [`--parallel=${WORKERS}`, '--parallel-delay=0']

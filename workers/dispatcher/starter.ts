@@ -19,7 +19,7 @@ import type { Runners } from './runners.ts'
 
 /** Minimum for the batch limit: in smaller batches the cost of a transaction outweighs its runs. */
 const START_BATCH = 16
-/** Interval of the search for runs that no runner can take. Such a run says so within a minute. */
+/** Interval of the search for runs that no runner can take. A request of such a run searches at once. */
 const NOTE_MS = 10_000
 
 export interface StarterDeps {
@@ -53,17 +53,22 @@ export function startStarter(deps: StarterDeps): Starter {
   const { runners, follower, notices, log, sweepMs } = deps
   /** True if runs may be waiting because no runner had a free slot. */
   let lacksSlots = false
+  /** True if a run was requested since the last tick. */
+  let isRequested = false
 
   const starting = startLoop({
     everyMs: sweepMs,
     onError: (error) => log.error('starting waiting runs failed: retrying', { error }),
     async tick() {
+      const hadRequest = isRequested
+      isRequested = false
       const batchLimit = startedAtOnce(follower.count())
       const slots = runners.acquireSlots(batchLimit)
       lacksSlots = slots.length === 0
       if (lacksSlots) return false
-      const { isFull, endedAny } = await startAt(deps, slots)
+      const { isFull, endedAny, startedAny } = await startAt(deps, slots)
       lacksSlots = isFull && slots.length < batchLimit
+      if (hadRequest && !startedAny) noting.nudge()
       // A run that ended at once lets the next run of its pipeline start.
       return isFull || endedAny
     },
@@ -92,7 +97,10 @@ export function startStarter(deps: StarterDeps): Starter {
   })
 
   return {
-    nudge: starting.nudge,
+    nudge() {
+      isRequested = true
+      starting.nudge()
+    },
     slotFreed() {
       if (lacksSlots || runners.differ()) starting.nudge()
     },
@@ -106,7 +114,7 @@ export function startStarter(deps: StarterDeps): Starter {
 async function startAt(
   { starts, runners, follower, notices, replica, includesInputs, namespaceLimit, onEnded }: StarterDeps,
   slots: readonly RunnerSlot[],
-): Promise<{ isFull: boolean; endedAny: boolean }> {
+): Promise<{ isFull: boolean; endedAny: boolean; startedAny: boolean }> {
   const unusedUrls = slots.map(({ url }) => url)
   try {
     const { attempts, completed, events, isFull } = await startWaiting(starts, slots, replica, {
@@ -121,10 +129,10 @@ async function startAt(
       follower.follow(attempt, { hasSlot: true })
       if (attempt.attempt === 1) recordQueue(attempt)
     }
-    return { isFull, endedAny: completed.length > 0 }
+    return { isFull, endedAny: completed.length > 0, startedAny: attempts.length > 0 }
   } catch (error) {
     // Another replica has started a run of one of these pipelines; the next tick sees that run.
-    if (hasMet(error, RACED_INDEXES)) return { isFull: true, endedAny: false }
+    if (hasMet(error, RACED_INDEXES)) return { isFull: true, endedAny: false, startedAny: false }
     throw error
   } finally {
     for (const url of unusedUrls) runners.release(url)

@@ -49,7 +49,7 @@ export const SUITES: readonly Suite[] = [
     finds:
       'a fault of engines, the runner, the supervisor or the reaper at their limits, and of seeds of the simulation',
     minutes: 2,
-    paths: /^(sidecars\/(engine|runner|sandbox|supervisor)|workers|machines)\//,
+    paths: /^(sidecars\/(engine|query|runner|sandbox|supervisor)|workers|machines)\//,
     entries: PROCESSES,
   },
   {
