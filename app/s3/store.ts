@@ -9,7 +9,7 @@ const NEW_KEYS = 1_395_863_924
 
 /**
  * Runs `work` while no other replica works on the same key. Null: another one does. The lock ends with its transaction, also
- * when the process dies.
+ * when the process dies. The transaction does not wait for the disk: a crash of the database may undo what `work` stored.
  */
 export async function alone<T>(
   sql: Sql,
@@ -20,6 +20,7 @@ export async function alone<T>(
     const { taken } = only(
       await select(tx, {
         taken: computed<boolean>(`pg_try_advisory_xact_lock(${NEW_KEYS}, hashtext(wanted.key))`),
+        quick: computed<string>(`set_config('synchronous_commit', 'off', true)`),
       })`from (select ${key}::text as key) wanted`,
     )
     return taken ? { done: await work(tx) } : null
@@ -39,6 +40,9 @@ export async function uploadOf(sql: Sql | SqlTx, key: string): Promise<Upload | 
 export const uploadsOf = (sql: Sql | SqlTx, keys: readonly string[]) =>
   select(sql, UPLOAD)`from lake_upload upload where upload.key = any(${keys as string[]})`
 
+/**
+ * A crash of the database may undo this. Then the file stays until retention removes it, and a commit may still name it.
+ */
 export async function recordUpload(tx: SqlTx, row: Omit<Upload, 'removedAt'>): Promise<void> {
   await insertRows(tx, lakeUploads, ['key', 'branch', 'size', 'checksum'], [row])
 }

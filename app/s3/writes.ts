@@ -52,10 +52,9 @@ export function makeLakeWrites({ sql, objects, newId, mayWrite, takesFiles, mayU
     )
       throw new S3Error('KeyTooLongError', 'A name between two slashes is too long.')
     if (!('work' in grant)) {
-      await mayUse(grant)
+      const [hasPlace] = await Promise.all([takesFiles(grant), mayUse(grant)])
       if (!access.isAdmin && !(await mayWrite(grant, access))) throw accessDenied()
-      if (!(await takesFiles(grant)))
-        throw accessDenied(`Access Denied: namespace ${grant.table.namespace} does not exist`)
+      if (!hasPlace) throw accessDenied(`Access Denied: namespace ${grant.table.namespace} does not exist`)
     }
     return write
   }
