@@ -5,7 +5,9 @@ import { duringTests } from '../../tools/test/during.ts'
 import { startTestQueries } from './testing.ts'
 
 const queries = duringTests(() => startTestQueries({ QUERY_CONCURRENCY: '1' }))
-beforeAll(() => queries.table('default.gold.numbers', 'SELECT (hash(range) // 2)::BIGINT AS h FROM range(1000000)'))
+beforeAll(() =>
+  queries.table('default.gold.numbers', 'SELECT (hash(range) // 2)::BIGINT AS h FROM range(1000000)'),
+)
 
 const ask = async (sql: string) =>
   queries.client.executeQuery({ sql, limit: 10n, timeoutMs: 20_000, lake: await queries.lake() })
