@@ -1,11 +1,11 @@
 // Attack class: resource exhaustion. A full disk stops new work with a clear message and damages no existing data. The disks
 // are small file systems of this service only.
-import { open, readdir, rm, statfs } from 'node:fs/promises'
+import { open, readdir, readFile, rm, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
 import { eventually } from '../eventually.ts'
 import { type OwnService, startOwnService } from '../own-service.ts'
-import { expectError, getJson, newZone, publishedPipeline, writeFile } from '../resources.ts'
+import { expectError, getJson, newZone, publishedPipeline, writeFile as writeSource } from '../resources.ts'
 import { requestRun } from '../runs.ts'
 import { ended } from './attempts.ts'
 
@@ -76,7 +76,7 @@ test.describe('full disk', () => {
       await release()
       expect((await ended(request, run)).status).toBe('success')
       await zone.upload('again.csv')
-      await writeFile(request, path, 'select 2 as a')
+      await writeSource(request, path, 'select 2 as a')
       await eventually(async () => (await (await request.get('/health/ready')).json()).details).toEqual({})
     } finally {
       await request.dispose()
@@ -116,6 +116,34 @@ test.describe('full disk', () => {
       await release()
       await zone.upload('again.csv')
       expect((await ended(request, await requestRun(request, pipeline))).status).toBe('success')
+    } finally {
+      await request.dispose()
+      await service.stop()
+    }
+  })
+
+  test('processes are replaced while the disk of the supervisor is full', async ({ playwright }) => {
+    const mounts = 'mkdir -p "$DATA_DIR/run"\nmount -t tmpfs -o size=64k,mode=700 run "$DATA_DIR/run"'
+    const service = await startOwnService({}, undefined, mounts)
+    const request = await playwright.request.newContext({ baseURL: service.url })
+    try {
+      const directory = join(service.root, service.dataDir, 'run')
+      const pidOf = async (part: string): Promise<number> => {
+        const { processes } = JSON.parse(await readFile(join(directory, 'processes.json'), 'utf8'))
+        return processes.find(({ name }: { name: string }) => name === part).pid
+      }
+      const [runner, query] = [await pidOf('runner'), await pidOf('query')]
+      const filler = join(directory, 'filler')
+      await expect(writeFile(filler, new Uint8Array(MIB))).rejects.toThrow('ENOSPC')
+      process.kill(runner, 'SIGKILL')
+      await eventually(() => service.log()).toContain('the list of processes cannot be written: ENOSPC')
+      const pipeline = await publishedPipeline(request)
+      expect((await ended(request, await requestRun(request, pipeline))).status).toBe('success')
+
+      // The list is written with the next change of a process.
+      await rm(filler)
+      process.kill(query, 'SIGKILL')
+      await eventually(() => pidOf('runner')).not.toBe(runner)
     } finally {
       await request.dispose()
       await service.stop()
