@@ -255,6 +255,11 @@ test('two pipelines never archive the same files @zones.archive-one', async ({ r
   await publish(request, computed)
   const shared = expect.stringContaining(`landing zone ${namespace}.${name} is archived by another pipeline`)
   expect(await runToEnd(request, computed)).toMatchObject({ status: 'failed', error: shared })
+  // A path that a filter changes is taken for other files.
+  const filtered = await reading(`landing_zone("${name}") | replace("*", "*.tsv")`)
+  await publish(request, filtered)
+  const empty = { status: 'failed', error: expect.stringContaining('has no files') }
+  expect(await runToEnd(request, filtered)).toMatchObject(empty)
   await writeFile(request, `${first.prefix}config.yaml`, '')
   await publish(request, first)
   await upload('b.csv', 'id\n1\n')
