@@ -48,7 +48,7 @@ export const SUITES: readonly Suite[] = [
     command: ['test:processes'],
     finds:
       'a fault of engines, the runner, the supervisor or the reaper at their limits, and of seeds of the simulation',
-    minutes: 2,
+    minutes: 3,
     paths: /^(sidecars\/(engine|query|runner|sandbox|supervisor)|workers|machines)\//,
     entries: PROCESSES,
   },
