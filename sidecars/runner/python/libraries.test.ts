@@ -143,6 +143,15 @@ result = {"a": numpy.array([1, 2]), "b": [numpy.float64(1.5), numpy.nan], "c": [
     )
   })
 
+  test.each(['Y', 'M', 'W', 'D'])('a numpy time of unit %s is a date', async (unit) => {
+    expect(
+      await written(`
+import numpy
+value = numpy.datetime64("2026-01-01", "${unit}")
+result = {"a": numpy.array([value]), "b": [value], "c": [[value]]}`),
+    ).toBe("a DATE, b DATE, c DATE[]: [{'a': 2026-01-01, 'b': 2026-01-01, 'c': [2026-01-01]}]")
+  })
+
   test('a time of day with whole microseconds is stored', async () => {
     expect(
       await written(

@@ -227,10 +227,11 @@ def python_values(values, path):
         if cls.__name__ == "datetime64":
             if value != value:
                 return None
-            micros = value.astype("datetime64[us]")
-            if micros != value:
+            # datetime64[Y], [M], [W] and [D] are dates.
+            kept = value.astype("datetime64[D]" if value.dtype.name[-2] in "YMWD" else "datetime64[us]")
+            if kept != value:
                 raise with_nanoseconds(path, value)
-            return micros.tolist()
+            return kept.tolist()
         if cls.__name__ == "timedelta64":
             return value
         return value.tolist() if hasattr(value, "tolist") else value

@@ -4,7 +4,6 @@ import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
 import { landingName } from '../author/csv-fault.ts'
 import { callWith, type ReaderCall } from './calls.ts'
-import type { JsonFindings } from './json-scan.ts'
 import { FILE_ARGUMENT, FILE_COLUMN, numbered, placeOf, type Reader, refusal } from './reader.ts'
 
 // The keys of JSON objects as written. The engine leaves out keys that have no column, and renames keys that differ in case only.
@@ -59,13 +58,13 @@ function structsOf(
 }
 
 /**
- * The engine adds a number to keys that differ in case only. Warns of such keys. Their values cannot be looked at, so numbers that
- * need a look are refused.
+ * The engine adds a number to keys that differ in case only. Warns of such keys. Their values cannot be looked at, so such keys are
+ * refused if a column may round numbers.
  */
 export async function hasRenamed(
   { call, rows, warn }: Reader,
   columns: readonly Column[],
-  found: JsonFindings,
+  mayRound: boolean,
 ): Promise<boolean> {
   for (const name of numbered(columns)) {
     const keys = `(SELECT unnest(json_keys(json)) AS k, ${FILE_COLUMN} FROM ${objectsCall(call)})`
@@ -73,10 +72,13 @@ export async function hasRenamed(
     const [[key, file = null, isKey] = []] = await rows(
       `SELECT k, ${FILE_COLUMN}, k = ${quoteLiteral(name)} FROM ${keys} WHERE k = ${quoteLiteral(name)} OR lower(k) = ${stem} AND k NOT IN (${columns.map((column) => quoteLiteral(column.name)).join(', ')}) ORDER BY 3 DESC LIMIT 1`,
     )
-    if (key === undefined || isKey === 'true') continue
-    const text = `${placeOf(file, key ?? '')}: another key differs in case only: the values are in column ${shown(name)}`
-    if (found.hasLongDecimals || found.longWholes?.size !== 0)
-      throw refusal(`${text}, which rounds long numbers: rename the key`)
+    if (isKey === 'true') continue
+    // The new name of a key may be another key, which then has another number.
+    const text =
+      key === undefined
+        ? `column ${shown(name)} is no key of the files: its key differs from another one in case only`
+        : `${placeOf(file, key ?? '')}: another key differs in case only: the values are in column ${shown(name)}`
+    if (mayRound) throw refusal(`${text}: long numbers of the files would be rounded: rename the key`)
     warn(`${text}: rename the key, or select the column under another name`)
     return true
   }

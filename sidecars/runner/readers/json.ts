@@ -67,7 +67,6 @@ export async function jsonArguments(reader: Reader): Promise<Record<string, stri
   const isPartial = argument(call, 'union_by_name', 'maximum_sample_files', 'ignore_errors') !== undefined
   if (isPartial && argument(call, 'records') === undefined && !described.some(({ name }) => name === 'json'))
     await warnOfKeys(reader, described)
-  if (await hasRenamed(reader, described, found)) return all
   const types = new Map<string, DuckType>()
   const formats: Record<string, string> = {}
   for (const { name, type } of described) types.set(name, parseDuckType(type))
@@ -81,7 +80,9 @@ export async function jsonArguments(reader: Reader): Promise<Record<string, stri
     }),
   )
   const open = leaves.filter((leaf) => leaf.type === 'JSON' || isOpen(leaf, found))
-  if (found.hasLongDecimals && open.some(({ type }) => type === 'DOUBLE')) await refuseLongNumbers(reader)
+  const mayRound = open.some(({ type }) => type === 'DOUBLE')
+  if (await hasRenamed(reader, described, mayRound)) return all
+  if (found.hasLongDecimals && mayRound) await refuseLongNumbers(reader)
   for (const leaf of open) {
     const type = await leafType(reader, leaf, formats)
     const whole = types.get(leaf.column)

@@ -147,7 +147,32 @@ test('keys of JSON that differ in case only cause a warning', async () => {
     ),
   ])
   zone({ 'a.json': '{"a":1.5,"A":9007199254740993}\n{"A":1.5}\n' })
-  expect(await refused(json)).toContain('which rounds long numbers')
+  expect(await refused(json)).toContain('long numbers of the files would be rounded')
+})
+
+test.each([
+  ['{"name":"x","Name":"y","Name_1":"z"}', [['x', 'y', 'z']]],
+  ['{"Name_1":"z","name":"x","Name":"y"}', [['z', 'x', 'y']]],
+  [
+    '[{"a":1,"A_1":2},{"A":3}]',
+    [
+      ['1', '2', null],
+      [null, null, '3'],
+    ],
+  ],
+])('a key of JSON whose new name is taken keeps its values: %s', async (content, expected) => {
+  zone({ 'a.json': content })
+  const found = await rows(json)
+  expect([found.rows, found.warnings]).toEqual([expected, [expect.stringMatching(/_1_1" is no key of/)]])
+})
+
+test('keys in another case stand beside long numbers', async () => {
+  zone({ 'a.json': '{"id":123456789012345678,"Id":5,"price":1.5}\n' })
+  const found = await rows(json)
+  expect([found.rows, found.warnings]).toEqual([
+    [['123456789012345678', '5', 1.5]],
+    [expect.stringContaining('a.json, column "Id": another key differs in case only')],
+  ])
 })
 
 test('a key of JSON with a number keeps long numbers', async () => {
