@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { EVERYTHING, type Visible } from '../core/access.ts'
+import { refuseComputedArchiving } from './archiving.ts'
 import { bytes, refusal, useParts } from './test-parts.ts'
 
 const parts = useParts()
@@ -63,4 +64,25 @@ test('a rollback to a version that archives the same files is refused', async ()
   expect([refused.status, refused.message]).toEqual([409, expect.stringContaining(second.name)])
   await parts.pipelines().remove(second.ref)
   expect(await parts.pipelines().rollback(first.ref, { version: 1 })).toMatchObject({ new_version: 3 })
+})
+
+test('a run is refused for computed names, not for its tests', async () => {
+  const named = `z${count}`
+  await (await reader(`landing_zone("${named}")`)).publish()
+  const other = await reader('landing_zone(name)')
+  const refuse = async () => {
+    await other.publish()
+    const [run] = await parts.sql`
+      insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones,
+        snapshot, machine_version, status)
+      select ${parts.deps.newId()}, p.id, p.namespace, p.layer, p.name, 'sql', 'manual', v.published_versions, '[]', '{}',
+        1, 'pending'
+      from pipeline p join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
+      where p.name = ${other.ref.name} returning id`
+    return refuseComputedArchiving(parts.db, parts.objects, { runId: run?.id, zone: `default.${named}` })
+  }
+  expect((await refusal(refuse())).status).toBe(409)
+  const tested = `select * from '{{ landing_zone("${named}") }}'`
+  await parts.objects.put(`${other.prefix}tests/quality/t.sql`, bytes(tested))
+  await refuse()
 })

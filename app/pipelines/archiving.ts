@@ -59,8 +59,8 @@ export async function refuseComputedArchiving(
   const ref = { namespace, layer, name }
   const code = await readPinnedCode(objects, ref, pins)
   if (!configOf(code, type).archiveLandingZones) return
-  // Publish has compared the names in literal calls. A zone without files is not frozen at the start, so it arrives here too.
-  if (archivedBy({ ref, pipelineId, type, code }).some(({ zone }) => zone === files.zone)) return
+  // Publish has compared the names in literal calls of the source, and tests archive nothing.
+  if (selectionsOf(code, ref).some(({ zone }) => zone === files.zone)) return
   await refuseShared(db, objects, { ref, pipelineId, files: [{ ...files, isFiltered: false }] }, [])
 }
 
