@@ -4,7 +4,7 @@ import { landingName } from '../author/csv-fault.ts'
 import { argument, type ReaderCall } from './calls.ts'
 import { DELIMITER, sniffCall } from './csv-formats.ts'
 import { contentOf } from './files.ts'
-import { type Reader, refusal } from './reader.ts'
+import { orNull, type Reader, refusal } from './reader.ts'
 
 // The engine's sample has only the first rows of a CSV file. One pass over the bytes of all files finds quotes that come late, and a
 // header that comes again.
@@ -16,6 +16,9 @@ const HEADER_BYTES = 65_536
 const NEWLINE = 0x0a
 const RETURN = 0x0d
 const QUOTE = 0x22
+const SINGLE_QUOTE = 0x27
+/** The engine's word for no quote, or no escape. */
+const NONE = '(empty)'
 /** Bytes before the first quote of a value. */
 const BEFORE_VALUE = Buffer.from('\n\r,;|\t')
 
@@ -23,30 +26,69 @@ const BEFORE_VALUE = Buffer.from('\n\r,;|\t')
 interface Lines {
   /** The first quote that opens a value. */
   quote: number | null
+  /** The first single quote that opens a value. */
+  single: number | null
   /** The first line that repeats the header. */
   repeated: number | null
+}
+
+interface Quotes {
+  quote: string
+  escape: string
 }
 
 /** The arguments `quote` and `escape` for quotes that come late. Refuses a header that comes again. */
 export async function lineArguments(reader: Reader): Promise<Record<string, string>> {
   const { call, files } = reader
-  let more: Record<string, string> = {}
+  const found = new Map<string, Lines>()
   for (const file of files) {
-    const { quote, repeated } = await linesOf(call, file)
-    if (repeated !== null) await judgeRepeated(reader, file, repeated)
-    const isLate = quote !== null && quote >= SAMPLE_BYTES
-    if (isLate && argument(call, 'quote', 'encoding') === undefined)
-      more = { ...more, ...(await lateQuote(reader, file)) }
+    const lines = await linesOf(call, file)
+    if (lines.repeated !== null) await judgeRepeated(reader, file, lines.repeated)
+    found.set(file, lines)
   }
-  return more
+  return argument(call, 'quote', 'encoding') === undefined ? quoteArguments(reader, found) : {}
 }
 
-/** The quote that only a look at the whole file shows. The look takes many times as long as reading. */
-async function lateQuote({ call, rows }: Reader, file: string): Promise<Record<string, string>> {
-  const sniffed = `SELECT "Quote" FROM ${sniffCall(call, file)}`
-  if ((await rows(sniffed))[0]?.[0] !== '(empty)') return {}
-  const [[quote] = []] = await rows(`SELECT "Quote" FROM ${sniffCall(call, file, { sample_size: '-1' })}`)
-  return quote === '"' ? { quote: quoteLiteral(quote), escape: quoteLiteral(quote) } : {}
+/** The arguments apply to all files of the call. Files with other quotes stay as they are, and the late quotes too. */
+async function quoteArguments(
+  reader: Reader,
+  found: ReadonlyMap<string, Lines>,
+): Promise<Record<string, string>> {
+  const late = new Map<string, Quotes>()
+  for (const [file, { quote }] of found) {
+    if (quote === null || quote < SAMPLE_BYTES || (await quotesOf(reader, file)) !== null) continue
+    // This look takes many times as long as reading.
+    const whole = await quotesOf(reader, file, { sample_size: '-1' })
+    if (whole?.quote === '"') late.set(file, whole)
+  }
+  const [first] = late
+  if (first === undefined) return {}
+  const [file, quotes] = first
+  for (const [other, lines] of found) {
+    if (lines.quote === null && lines.single === null) continue
+    const own = late.get(other) ?? (await orNull(quotesOf(reader, other)))
+    if (own === null ? lines.quote === null : own.quote === quotes.quote && own.escape === quotes.escape)
+      continue
+    reader.warn(
+      `${landingName(file)}: quotes that come late stay a part of their values, because ${landingName(other)} has other quotes: read the file by a call of its own`,
+    )
+    return {}
+  }
+  const quote = quoteLiteral(quotes.quote)
+  return argument(reader.call, 'escape') === undefined
+    ? { quote, escape: quoteLiteral(quotes.escape) }
+    : { quote }
+}
+
+/** The quote and the escape that the engine finds in a file. Null: none. */
+async function quotesOf(
+  { call, rows }: Reader,
+  file: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Quotes | null> {
+  const [[quote, escaped] = []] = await rows(`SELECT "Quote", "Escape" FROM ${sniffCall(call, file, more)}`)
+  if (!quote || quote === NONE) return null
+  return { quote, escape: !escaped || escaped === NONE ? quote : escaped }
 }
 
 /** A line like the header is no row, unless the author says that the file has a header, or none. */
@@ -64,29 +106,34 @@ async function judgeRepeated({ call, rows, warn }: Reader, file: string, at: num
 }
 
 async function linesOf(call: ReaderCall, file: string): Promise<Lines> {
-  const lines: Lines = { quote: null, repeated: null }
-  let header: Buffer | null = null
+  const lines: Lines = { quote: null, single: null, repeated: null }
+  /** Undefined: the end of the first line is not read yet. */
+  let header: Buffer | null | undefined
   let rest: Buffer = Buffer.alloc(0)
   let offset = 0
   for await (const chunk of contentOf(call, file)) {
     const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
-    header ??= headerOf(bytes)
-    lines.quote ??= offsetBy(offset, quoteAt(bytes))
-    if (header !== null) lines.repeated ??= offsetBy(offset, repeatedAt(bytes, header))
+    if (header === undefined) header = headerOf(bytes)
+    lines.quote ??= offsetBy(offset, quoteAt(bytes, QUOTE))
+    lines.single ??= offsetBy(offset, quoteAt(bytes, SINGLE_QUOTE))
+    if (header) lines.repeated ??= offsetBy(offset, repeatedAt(bytes, header))
     // The end of a chunk can hold the beginning of a repeated header.
-    const kept = Math.min(bytes.length, (header?.length ?? 0) + 2)
+    const kept = header === undefined ? bytes.length : Math.min(bytes.length, (header?.length ?? 0) + 2)
     rest = Buffer.from(bytes.subarray(bytes.length - kept))
     offset += bytes.length - kept
   }
+  // The last line needs no end.
+  if (header)
+    lines.repeated ??= offsetBy(offset, repeatedAt(Buffer.concat([rest, Buffer.of(NEWLINE)]), header))
   return lines
 }
 
 const offsetBy = (offset: number, at: number | null) => (at === null ? null : offset + at)
 
-/** The first line without its end. Null: the file has one line, or a long one, or one column. */
-function headerOf(bytes: Buffer): Buffer | null {
+/** The first line without its end. Null: the line is long, or has one column. Undefined: its end is not among the bytes. */
+function headerOf(bytes: Buffer): Buffer | null | undefined {
   const end = bytes.subarray(0, HEADER_BYTES).indexOf(NEWLINE)
-  if (end <= 0) return null
+  if (end === -1) return bytes.length < HEADER_BYTES ? undefined : null
   const mark = bytes.toString('hex', 0, 3) === 'efbbbf' ? 3 : 0
   const line = Buffer.from(bytes.subarray(mark, bytes[end - 1] === RETURN ? end - 1 : end))
   return DELIMITER.test(line.toString('latin1')) ? line : null
@@ -94,16 +141,18 @@ function headerOf(bytes: Buffer): Buffer | null {
 
 /** The position of a line that is equal to the first one. */
 function repeatedAt(bytes: Buffer, header: Buffer): number | null {
-  for (let at = bytes.indexOf(header, 1); at !== -1; at = bytes.indexOf(header, at + 1)) {
-    const after = bytes[at + header.length]
-    if (bytes[at - 1] === NEWLINE && (after === undefined || after === NEWLINE || after === RETURN)) return at
+  // Such texts do not overlap, so the search takes linear time.
+  const text = Buffer.concat([Buffer.of(NEWLINE), header])
+  for (let at = bytes.indexOf(text); at !== -1; at = bytes.indexOf(text, at + text.length)) {
+    const after = bytes[at + text.length]
+    if (after === NEWLINE || after === RETURN) return at + 1
   }
   return null
 }
 
 /** The position of a quote that opens a value. */
-function quoteAt(bytes: Buffer): number | null {
-  for (let at = bytes.indexOf(QUOTE); at !== -1; at = bytes.indexOf(QUOTE, at + 1))
+function quoteAt(bytes: Buffer, quote: number): number | null {
+  for (let at = bytes.indexOf(quote); at !== -1; at = bytes.indexOf(quote, at + 1))
     if (at > 0 && BEFORE_VALUE.includes(bytes[at - 1] as number)) return at
   return null
 }
