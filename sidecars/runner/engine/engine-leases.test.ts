@@ -70,7 +70,8 @@ test('a long call reports the read share of its input and its cost', async () =>
   })
   const stopped = new AbortController()
   const reported = Promise.withResolvers<Parameters<NonNullable<EngineLease['onProgress']>>[0]>()
-  lease.onProgress = reported.resolve
+  // A busy machine has read nothing yet at the first report.
+  lease.onProgress = (progress) => progress.percent !== 0 && reported.resolve(progress)
   const sql = `select sum(list_sum(list_transform(range(2000), lambda x: x * n))) from read_parquet('${file}')`
   const call = lease.call({ kind: 'run', number, sql }, stopped.signal).catch((error: unknown) => error)
   const { percent, cpuSeconds, bytesRead } = await reported.promise
@@ -81,7 +82,7 @@ test('a long call reports the read share of its input and its cost', async () =>
   expect(cpuSeconds).toBeGreaterThan(0)
   expect(bytesRead).toBeGreaterThan(0)
   await lease.release()
-}, 20_000)
+})
 
 test('a released process is used again with a fresh instance', async () => {
   const first = await pool.acquire()
