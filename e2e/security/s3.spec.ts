@@ -108,6 +108,8 @@ test('credentials read no key outside of their table', async () => {
     `${directory}/%2E%2E%2F${rest}`,
     `${directory}/..%2f${rest}`,
     `${directory}/%252e%252e/${rest}`,
+    `${directory}/%252e%252e%252f${rest}`,
+    `${directory}/%25252e%25252e%25252f${rest}`,
     `${directory}/..%5c${rest}`,
     `${directory}//../${rest}`,
     `${directory}//data`,
