@@ -21,7 +21,7 @@ const PLAIN = new Set([
   'sample_size',
 ])
 /** Arguments that a call without types does not have. */
-const UNTYPED = { filename: null, types: null, dtypes: null, column_types: null, columns: null }
+export const UNTYPED = { filename: null, types: null, dtypes: null, column_types: null, columns: null }
 /** DuckDB needs 6 ms per file to find out its format. */
 const SNIFFED_FILES = 10
 /** A character that separates the values of most files. */
@@ -103,13 +103,15 @@ export async function compareColumns(reader: Reader, names: readonly string[]): 
         `SELECT lower(trim(unnest(list_transform("Columns", c -> c.name)))) FROM ${sniffCall(call, file, { columns: null, names: null })} WHERE "HasHeader"`,
       ),
     )
-    for (const [at, [name]] of (found ?? []).entries()) {
-      const place = at + 1
-      if (name && known.has(name) && names[at]?.toLowerCase() !== name)
-        throw refusal(
-          `${landingName(file)}, column ${shown(name)}: the column is number ${place} in the file, and another number in the call: give the names in the order of the file, or write types instead`,
-        )
-    }
+    const header = (found ?? []).map(([name]) => name ?? '')
+    // A header with other names is renamed on purpose.
+    if (header.length !== known.size || !header.every((name) => known.has(name))) continue
+    const at = header.findIndex((name, index) => names[index]?.toLowerCase() !== name)
+    const place = at + 1
+    if (at !== -1)
+      throw refusal(
+        `${landingName(file)}, column ${shown(header[at] ?? '')}: the column is number ${place} in the file, and another number in the call: give the names in the order of the file, or write types instead`,
+      )
   }
 }
 

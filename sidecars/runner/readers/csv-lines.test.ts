@@ -98,3 +98,24 @@ test.each([
     expect.stringMatching(/a\.csv: quotes that come late stay .+b\.csv has other quotes/),
   ])
 })
+
+test('a line like the header within a value is no header', async () => {
+  zone({ 'a.csv': 'id,v\n1,"see:\nid,v\n3,4"\n2,b\n' })
+  expect((await rows(csv)).rows).toEqual([
+    ['1', 'see:\nid,v\n3,4'],
+    ['2', 'b'],
+  ])
+})
+
+test.each(['all_varchar=true', "ignore_errors=true, types={'id': 'BIGINT'}"])(
+  'a repeated header is read as the author says: %s',
+  async (argument) => {
+    zone({ 'a.csv': 'id,v\n1,a\nid,v\n2,b\n' })
+    const found = await rows(`${csv.replace("'ZONE/*'", `'ZONE/*', ${argument}`)} where v <> 'v'`)
+    expect(found.rows).toEqual([
+      ['1', 'a'],
+      ['2', 'b'],
+    ])
+    expect(found.warnings.join()).toContain('a.csv line 3, column "id": the line repeats the header')
+  },
+)

@@ -1,8 +1,8 @@
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
 import { landingName } from '../author/csv-fault.ts'
-import { argument, type ReaderCall } from './calls.ts'
-import { DELIMITER, sniffCall } from './csv-formats.ts'
+import { argument, callWith, ofFile, type ReaderCall } from './calls.ts'
+import { DELIMITER, sniffCall, UNTYPED } from './csv-formats.ts'
 import { contentOf } from './files.ts'
 import { orNull, type Reader, refusal } from './reader.ts'
 
@@ -91,18 +91,36 @@ async function quotesOf(
   return { quote, escape: !escaped || escaped === NONE ? quote : escaped }
 }
 
+/** Arguments with which the engine skips such a line, or with which the author can. */
+const HANDLING = ['ignore_errors', 'store_rejects', 'all_varchar']
+
 /** A line like the header is no row, unless the author says that the file has a header, or none. */
-async function judgeRepeated({ call, rows, warn }: Reader, file: string, at: number): Promise<void> {
+async function judgeRepeated(reader: Reader, file: string, at: number): Promise<void> {
+  const { call, rows, warn } = reader
   if (argument(call, 'skip', 'names', 'columns') !== undefined) return
   const [[hasHeader, first] = []] = await rows(
     `SELECT "HasHeader"::VARCHAR, "Columns"[1].name FROM ${sniffCall(call, file)}`,
   )
-  if (hasHeader !== 'true') return
+  if (hasHeader !== 'true' || !(await isRow(reader, file))) return
   const line = 1 + (await newlinesBefore(call, file, at))
   const text = `${landingName(file)} line ${line}, column ${shown(first ?? '')}: the line repeats the header`
-  if (argument(call, 'header') === undefined)
-    throw refusal(`${text}: correct the file, or write header=true to read the line as a row`)
-  warn(`${text}, and is read as a row`)
+  const isHandled = HANDLING.some((name) => argument(call, name)?.toLowerCase() === 'true')
+  if (argument(call, 'header') === undefined && !isHandled)
+    throw refusal(
+      `${text}: correct the file, write header=true to read the line as a row, or header=false if the file has no header`,
+    )
+  warn(isHandled ? text : `${text}, and is read as a row`)
+}
+
+/** Whether the header comes again as a row, and not within a quoted value. */
+async function isRow({ call, rows }: Reader, file: string): Promise<boolean> {
+  const asRows = callWith(ofFile(call, file), { ...UNTYPED, header: 'false', all_varchar: 'true' })
+  const counted = await orNull(
+    rows(`
+      WITH texts AS (SELECT line::VARCHAR AS text FROM ${asRows} line)
+      SELECT (count(*) > 1)::VARCHAR FROM texts WHERE text = (SELECT text FROM texts LIMIT 1)`),
+  )
+  return counted?.[0]?.[0] !== 'false'
 }
 
 async function linesOf(call: ReaderCall, file: string): Promise<Lines> {

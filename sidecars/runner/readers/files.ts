@@ -27,7 +27,7 @@ const OTHER_FORMATS: readonly [string, string][] = [
   ['25504446', 'a PDF'],
   ['4f626a01', 'an Avro file'],
   ['4f524301', 'an ORC file'],
-  ['4152524f5731', 'an Arrow file'],
+  ['4152524f57310000', 'an Arrow file'],
   ['53514c69746520666f726d6174203300', 'an SQLite database'],
 ]
 /** Files that were checked completely, by identity of their content on this machine. */

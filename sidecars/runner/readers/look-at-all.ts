@@ -151,7 +151,9 @@ async function throwWithFile(error: unknown, { call, files, rows }: Reader): Pro
   const fault = csvFault(error.message)
   const isNamed = files.some((file) => error.message.includes(landingName(file)))
   if (fault !== null && isNamed) throw new EngineError(error.kind, error.message)
-  if (isNamed) throw error
+  // The author names an argument, a type or a column that does not exist.
+  const isOfCall = fault === null && (error.kind === 'binder' || error.kind === 'syntax')
+  if (isNamed || isOfCall) throw error
   const fails = async (file: string, more: Readonly<Record<string, string>> = {}) =>
     (await orNull(
       rows(`SELECT count(*) FROM ${callWith(ofFile(call, file), { filename: null, ...more })}`),

@@ -205,3 +205,19 @@ test.each([
   expect(reason).toMatch(/b\.parquet, column "v"/)
   expect(reason).toContain(value)
 })
+
+test.each([
+  ['code,name\n7,x\n', "columns={'id': 'INTEGER', 'code': 'VARCHAR'}", [7, 'x']],
+  ['id,first,last\n1,a,b\n', "names=['last', 'first', 'surname'], skip=1, header=false", ['1', 'a', 'b']],
+])('names that rename some columns of a header are taken: %j', async (content, argument, values) => {
+  zone({ 'a.csv': content })
+  expect((await rows(`from read_csv('ZONE/*', ${argument})`)).rows).toEqual([values])
+})
+
+test.each([["delimm=';'"], ["columns={'id': 'INTT', 'v': 'INT'}"]])(
+  'a mistake in the call is no fault of a file: %s',
+  async (argument) => {
+    zone({ 'a.csv': 'id,v\n1,2\n' })
+    expect(await refused(`from read_csv('ZONE/*', ${argument})`)).not.toContain('a.csv cannot be read')
+  },
+)
