@@ -86,3 +86,29 @@ test('a run is refused for computed names, not for its tests', async () => {
   await parts.objects.put(`${other.prefix}tests/quality/t.sql`, bytes(tested))
   await refuse()
 })
+
+test('files that a computed name has archived refuse only patterns that match them', async () => {
+  const { sql, deps } = parts
+  const named = `z${count}`
+  const computed = await reader('landing_zone(name)')
+  await computed.publish()
+  await sql`
+    with zone as (
+      insert into landing_zone (id, namespace, name) values (${deps.newId()}, 'default', ${named}) returning id),
+    archived as (
+      insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, version_number, trigger, pins, landing_zones,
+        snapshot, machine_version, status)
+      select ${deps.newId()}, p.id, p.namespace, p.layer, p.name, 'sql', 1, 'manual', '{}', '[]', '{}', 1, 'success'
+      from pipeline p where p.name = ${computed.ref.name} returning id)
+    insert into landing_file (id, zone_id, filename, original_name, path, version_id, size_bytes, content_type, archived_by_run)
+    select ${deps.newId()}, zone.id, '1_a.csv', 'a.csv', '1_a.csv', 'v', 1, 'text/csv', archived.id from zone, archived`
+  for (const taken of ['', ', pattern="*.csv"']) {
+    const refused = await refusal((await reader(`landing_zone("${named}"${taken})`)).publish())
+    expect([refused.status, refused.message]).toEqual([409, expect.stringContaining(computed.name)])
+  }
+  expect((await (await reader(`landing_zone("${named}", pattern="*.json")`)).publish()).kind).toBe(
+    'published',
+  )
+  await computed.publish()
+  expect((await (await reader(`landing_zone("${named}", pattern="*.csv")`)).publish()).kind).toBe('published')
+})

@@ -1,6 +1,6 @@
 // Two pipelines that archive the same files of a landing zone would take files from each other, and each table would lack some.
 import type { Queryable, Tx } from '../../drizzle/client.ts'
-import { BadGlob, overlapGlobs } from '../../lake/pipeline/glob.ts'
+import { BadGlob, matchesGlob, overlapGlobs } from '../../lake/pipeline/glob.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { Visible } from '../core/access.ts'
 import { failedPrecondition } from '../core/errors.ts'
@@ -9,7 +9,13 @@ import type { ObjectStore } from '../objects/port.ts'
 import { type DraftFile, readPinnedCode, sourceFileOf } from './draft-files.ts'
 import { configOf } from './placement.ts'
 import { type Selection, selectionsOf } from './references.ts'
-import { codeOfMainRun, lockArchiving, publishedReaders } from './store/archiving.ts'
+import {
+  type ArchivedFiles,
+  archivedFiles,
+  codeOfMainRun,
+  lockArchiving,
+  publishedReaders,
+} from './store/archiving.ts'
 
 /** Code that a pipeline would execute. */
 export interface ArchivingCode {
@@ -29,7 +35,7 @@ export async function claimArchiving(
   wanted: ArchivingCode,
   visible: Visible['pipelines'],
 ): Promise<void> {
-  if (archivedBy(wanted).length === 0) return
+  if (wantedFiles(wanted).length === 0) return
   await lockArchiving(tx, wanted.ref.namespace)
   await refuseSharedArchiving(tx, objects, wanted, visible)
 }
@@ -41,7 +47,7 @@ export async function refuseSharedArchiving(
   wanted: ArchivingCode,
   visible: Visible['pipelines'],
 ): Promise<void> {
-  await refuseShared(db, objects, { ...wanted, files: archivedBy(wanted) }, visible)
+  await refuseShared(db, objects, { ...wanted, files: wantedFiles(wanted) }, visible)
 }
 
 /**
@@ -64,6 +70,10 @@ export async function refuseComputedArchiving(
   await refuseShared(db, objects, { ref, pipelineId, files: [{ ...files, isFiltered: false }] }, [])
 }
 
+/** The files that a success of this code archives, as far as its text names them. */
+const wantedFiles = (wanted: ArchivingCode): Selection[] =>
+  configOf(wanted.code, wanted.type).archiveLandingZones ? namedBy(wanted) : []
+
 async function refuseShared(
   db: Queryable,
   objects: ObjectStore,
@@ -76,12 +86,20 @@ async function refuseShared(
 ): Promise<void> {
   if (files.length === 0) return
   const zones = [...new Set(files.map(({ zone }) => zone))]
-  for (const { id, layer, name, type, pins, archived } of await publishedReaders(db, { namespace, zones })) {
+  const archived = await archivedFiles(db, zones)
+  const others = [...new Set(archived.map((each) => each.pipelineId))]
+  const readers = await publishedReaders(db, { namespace, zones, others })
+  for (const { id, layer, name, type, version, pins } of readers) {
     if (id === pipelineId) continue
     const ref = { namespace, layer, name }
     const code = await readPinnedCode(objects, ref, pins)
-    const theirs = archivedBy({ ref, pipelineId: id, type, code }, archived)
-    const shared = files.find((one) => theirs.some((other) => areShared(one, other)))
+    if (!configOf(code, type).archiveLandingZones) continue
+    const named = namedBy({ ref, pipelineId: id, type, code })
+    const computed = archived.filter(
+      (each) =>
+        each.pipelineId === id && each.version === version && named.every(({ zone }) => zone !== each.zone),
+    )
+    const shared = files.find((one) => [...named, ...computed].some((other) => areShared(one, other)))
     if (shared === undefined) continue
     const other = visible === 'all' || visible.includes(id) ? `pipeline ${tableKey(ref)}` : 'another pipeline'
     throw failedPrecondition(
@@ -90,32 +108,25 @@ async function refuseShared(
   }
 }
 
-/** The files that a success of this code archives. `before`: zones whose files runs of this code have archived. */
-function archivedBy({ ref, type, code }: ArchivingCode, before: readonly string[] = []): Selection[] {
-  if (!configOf(code, type).archiveLandingZones) return []
-  const source = code.filter(({ name }) => name === sourceFileOf(type))
-  const named = selectionsOf(source, ref)
-  return [
-    ...named,
-    ...before
-      .filter((zone) => named.every((each) => each.zone !== zone))
-      .map((zone) => ({ zone, isFiltered: false })),
-  ]
-}
+/** The files that literal calls in the source select. */
+const namedBy = ({ ref, type, code }: ArchivingCode): Selection[] =>
+  selectionsOf(
+    code.filter(({ name }) => name === sourceFileOf(type)),
+    ref,
+  )
 
 /** Patterns that no name can match both are for different files. So are paths that the code changes: only a run knows their files. */
-const areShared = (one: Selection, other: Selection): boolean =>
-  one.zone === other.zone &&
-  !one.isFiltered &&
-  !other.isFiltered &&
-  (one.pattern === undefined || other.pattern === undefined || haveCommonName(one.pattern, other.pattern))
-
-/** An invalid pattern fails the run. */
-function haveCommonName(one: string, other: string): boolean {
+function areShared(one: Selection, other: Selection | ArchivedFiles): boolean {
+  const isComputed = 'names' in other
+  if (one.zone !== other.zone || one.isFiltered || (!isComputed && other.isFiltered)) return false
+  const { pattern } = one
+  if (pattern === undefined) return true
   try {
-    return overlapGlobs(one, other)
+    if (isComputed) return other.names.some((name) => matchesGlob(pattern, name))
+    return other.pattern === undefined || overlapGlobs(pattern, other.pattern)
   } catch (error) {
-    if (error instanceof BadGlob) return one === other
+    // An invalid pattern fails the run.
+    if (error instanceof BadGlob) return !isComputed && pattern === other.pattern
     throw error
   }
 }
