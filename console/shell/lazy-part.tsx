@@ -27,7 +27,7 @@ const parts: (() => Promise<void>)[] = []
 export function lazyPart<Props extends object>(load: () => Promise<{ default: ComponentType<Props> }>) {
   let Loaded: ComponentType<Props> | undefined
   let loading: Promise<void> | undefined
-  /** What the shown part waits for. A rejected promise stays until another try. */
+  /** The shown part waits for this promise. A rejected one stays until another try. */
   let shown: Promise<void> | undefined
   const preload = () => {
     loading ??= load().then(

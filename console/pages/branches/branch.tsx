@@ -4,11 +4,12 @@ import { api, ok, segment } from '../../api/client.ts'
 import { LISTS, useLiveRuns } from '../../api/live-runs.ts'
 import { LIVE_MS } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
-import { count, counted, duration } from '../../design/format.ts'
+import { counted } from '../../design/format.ts'
 import { isGone, Loaded } from '../../design/loaded.tsx'
 import { Status } from '../../design/status.tsx'
 import { Card, Empty, Facts, Notice, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
+import { DURATION, ROWS, STATUS } from '../runs/columns.tsx'
 import { BranchActions } from './branch-actions.tsx'
 import { RunOnBranch } from './run-on-branch.tsx'
 import { rowsOfBranch, TableChanges } from './table-changes.tsx'
@@ -163,7 +164,7 @@ function Runs({ branch }: { branch: string }) {
               rows={runs}
               keyOf={({ id }) => id}
               columns={[
-                { name: 'Status', cell: (run) => <Status status={run.status} phase={run.phase} /> },
+                STATUS,
                 {
                   name: 'Pipeline',
                   cell: ({ id, namespace, layer, pipeline }) => (
@@ -173,16 +174,8 @@ function Runs({ branch }: { branch: string }) {
                   ),
                 },
                 { name: 'Requested', cell: (run) => <Time at={run.created_at} /> },
-                {
-                  name: 'Rows',
-                  isNumeric: true,
-                  cell: (run) => (run.rows_written === null ? '–' : count(run.rows_written)),
-                },
-                {
-                  name: 'Duration',
-                  isNumeric: true,
-                  cell: (run) => (run.duration_ms === null ? '–' : duration(run.duration_ms)),
-                },
+                ROWS,
+                DURATION,
               ]}
             />
           )

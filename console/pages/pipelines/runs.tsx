@@ -3,11 +3,10 @@ import { Link } from '@tanstack/react-router'
 import { api, type LayerName, ok } from '../../api/client.ts'
 import { LIVE_MS } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
-import { count, duration } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
-import { Status } from '../../design/status.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
+import { DURATION, ROWS, STATUS } from '../runs/columns.tsx'
 import type { Named } from './named.ts'
 
 /** The newest runs of a pipeline. */
@@ -31,7 +30,7 @@ export function PipelineRuns({ at }: { at: Named }) {
               rows={runs}
               keyOf={({ id }) => id}
               columns={[
-                { name: 'Status', cell: (run) => <Status status={run.status} phase={run.phase} /> },
+                STATUS,
                 {
                   name: 'Requested',
                   cell: (run) => (
@@ -42,16 +41,8 @@ export function PipelineRuns({ at }: { at: Named }) {
                 },
                 { name: 'Branch', cell: (run) => run.branch },
                 { name: 'Trigger', cell: (run) => run.trigger },
-                {
-                  name: 'Rows',
-                  isNumeric: true,
-                  cell: (run) => (run.rows_written === null ? '–' : count(run.rows_written)),
-                },
-                {
-                  name: 'Duration',
-                  isNumeric: true,
-                  cell: (run) => (run.duration_ms === null ? '–' : duration(run.duration_ms)),
-                },
+                ROWS,
+                DURATION,
               ]}
             />
           )

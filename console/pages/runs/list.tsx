@@ -5,13 +5,13 @@ import { useLiveRuns } from '../../api/live-runs.ts'
 import { queryClient } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
 import { IconButton } from '../../design/controls.tsx'
-import { count, counted, duration } from '../../design/format.ts'
+import { count, counted } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
-import { Status } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
 import { type VirtualColumn, VirtualTable } from '../../design/virtual-table.tsx'
 import { useFilters } from '../../shell/filters.ts'
+import { DURATION, ROWS, STATUS } from './columns.tsx'
 import { RunFilters } from './list-filters.tsx'
 import { type ListedRun, queryOf, useRunPages } from './pages.ts'
 
@@ -78,7 +78,7 @@ export default function RunList() {
 }
 
 const columnsWith = (onCancel: (run: ListedRun) => void): VirtualColumn<ListedRun>[] => [
-  { name: 'Status', width: '100px', cell: (run) => <Status status={run.status} phase={run.phase} /> },
+  { ...STATUS, width: '100px' },
   {
     name: 'Pipeline',
     width: 'minmax(220px, 2fr)',
@@ -91,16 +91,8 @@ const columnsWith = (onCancel: (run: ListedRun) => void): VirtualColumn<ListedRu
   { name: 'Trigger', width: 'minmax(90px, 1fr)', cell: ({ trigger }) => trigger },
   { name: 'Branch', width: 'minmax(90px, 1fr)', cell: ({ branch }) => branch },
   { name: 'Requested', width: '110px', cell: (run) => <Time at={run.created_at} /> },
-  {
-    name: 'Duration',
-    width: '90px',
-    cell: (run) => (run.duration_ms === null ? '–' : duration(run.duration_ms)),
-  },
-  {
-    name: 'Rows',
-    width: '90px',
-    cell: (run) => (run.rows_written === null ? '–' : count(run.rows_written)),
-  },
+  { ...DURATION, width: '90px' },
+  { ...ROWS, width: '90px' },
   {
     name: 'Cancel',
     width: '52px',

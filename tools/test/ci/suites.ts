@@ -93,7 +93,7 @@ export const SUITES: readonly Suite[] = [
     name: 'console',
     command: ['test:console'],
     finds: 'a page that a person cannot use: layout, keyboard, contrast, live data',
-    minutes: 9,
+    minutes: 10,
     paths: /^(console|e2e\/console)\/|^app\/.*(routes|schema)\.ts$/,
   },
   {
