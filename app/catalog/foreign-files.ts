@@ -77,21 +77,18 @@ export async function checkNewSnapshots(
           .map((manifest) => files.checkManifest(manifest, { specs, version })),
       )
     for (const manifest of manifests) known.add(identityOf(manifest))
-    await checkDeletes(objects, next, snapshot)
+    await checkDeletes(files, next, snapshot)
   }
   await files.named.checkStored(sql, objects)
   return files.named.keys
 }
 
 /** Throws 400 for delete files that no reader could apply, such as two deletion vectors of one data file. */
-async function checkDeletes(objects: ObjectStore, next: TableMetadata, snapshot: Snapshot): Promise<void> {
-  const reader = makeManifestReader(async (location) => {
-    const bytes = await bytesOf(objects, keyIn(location))
-    if (bytes === null) throw badRequest(`manifest: ${location} does not exist`)
-    return bytes
-  })
+async function checkDeletes(files: TableFiles, next: TableMetadata, snapshot: Snapshot): Promise<void> {
+  const { entries } = makeManifestReader((location) => files.read('manifest', location))
+  const manifests = (each: Snapshot) => files.manifests(each)
   try {
-    await liveManifestsOf(next, snapshot['snapshot-id'], reader)
+    await liveManifestsOf(next, snapshot['snapshot-id'], { manifests, entries })
   } catch (error) {
     if (error instanceof UnsupportedTable || error instanceof BadAvro)
       throw badRequest(`delete file: ${error.message}`)
@@ -109,6 +106,8 @@ class TableFiles {
   readonly #root: string
   readonly #location: string
   readonly #isInFolders: IsOwn
+  /** Manifests by the location of their list. */
+  readonly #lists = new Map<string, Promise<ManifestFile[]>>()
 
   constructor(objects: ObjectStore, metadata: TableMetadata) {
     this.#objects = objects
@@ -136,8 +135,11 @@ class TableFiles {
     }
   }
 
-  async manifests({ 'manifest-list': location }: Snapshot): Promise<ManifestFile[]> {
-    return readable(location, manifestBatches(await this.#read('manifest-list', location)))
+  manifests({ 'manifest-list': location }: Snapshot): Promise<ManifestFile[]> {
+    const read = async () => readable(location, manifestBatches(await this.read('manifest-list', location)))
+    const manifests = this.#lists.get(location) ?? read()
+    this.#lists.set(location, manifests)
+    return manifests
   }
 
   async checkManifest(
@@ -147,7 +149,7 @@ class TableFiles {
     const { location, sizeBytes, specId } = manifest
     this.requireOwn('manifest', location)
     if (!specs.has(specId)) throw badRequest(`manifest: ${location} has the unknown partition spec ${specId}`)
-    const bytes = await this.#read('manifest', location)
+    const bytes = await this.read('manifest', location)
     if (bytes.byteLength !== sizeBytes)
       throw badRequest(`manifest: ${location} has ${bytes.byteLength} bytes, but its list says ${sizeBytes}`)
     this.named.addRead(location)
@@ -184,7 +186,7 @@ class TableFiles {
       )
   }
 
-  async #read(what: string, location: string): Promise<Uint8Array> {
+  async read(what: string, location: string): Promise<Uint8Array> {
     const key = keyIn(location)
     const found = await this.#objects.head(key)
     if (found === null) throw badRequest(`${what}: ${location} does not exist`)

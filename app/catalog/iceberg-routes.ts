@@ -242,7 +242,7 @@ function tableResponse(loaded: LoadedTable, shown: SnapshotsShown | null, vended
   const { location, metadata, head } = loaded
   const rest = JSON.stringify({ ...vended, config: { ...configOf(head), ...vended?.config } }).slice(1, -1)
   const start = location === undefined ? '' : `"metadata-location":${JSON.stringify(location)},`
-  const text = shown === null ? metadata : servedMetadata(metadata, shown)
+  const text = shown === null ? metadata.text : servedMetadata(metadata.table, shown)
   return new Response(`{${start}${rest},"metadata":${text}}`, {
     headers: {
       'content-type': 'application/json',

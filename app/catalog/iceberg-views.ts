@@ -19,7 +19,7 @@ import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'
 import { noSuchNamespace, noSuchView } from './errors.ts'
-import type { MetadataFiles } from './metadata-files.ts'
+import { MetadataFile, type MetadataFiles } from './metadata-files.ts'
 import { tableNamed } from './namespaces.ts'
 import { checkWritable, ownOf, visibilityFor } from './own-table.ts'
 import type { Session } from './session.ts'
@@ -49,7 +49,7 @@ export function makeViews({ sql, files, lakeRoot, clock, newId }: CatalogService
   }
 
   const metadataOf = async ({ metadataLocation }: Content) =>
-    parseViewMetadata(await files.read(metadataLocation))
+    parseViewMetadata((await files.read(metadataLocation)).text)
 
   return {
     async loadView(session: Session, view: TableName): Promise<LoadedView> {
@@ -82,7 +82,11 @@ export function makeViews({ sql, files, lakeRoot, clock, newId }: CatalogService
       const uuid = randomUUID()
       const location = tableLocation(lakeRoot, view, uuid)
       const metadata = nextView(before, request, { uuid, location, at: clock.now().getTime() })
-      const file = await files.write(metadata.location, content?.metadataLocation, serializeView(metadata))
+      const file = await files.write(
+        metadata.location,
+        content?.metadataLocation,
+        new MetadataFile(serializeView(metadata)),
+      )
       const commit = newId()
       const isCommitted = await commitToBranch(sql, {
         id: commit,

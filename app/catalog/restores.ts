@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Db, Tx } from '../../drizzle/client.ts'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
-import { currentSchema, parseMetadata, serializeMetadata } from '../../lake/iceberg/format/metadata.ts'
+import { currentSchema } from '../../lake/iceberg/format/metadata.ts'
 import { columnsOf } from '../../lake/iceberg/format/types.ts'
 import type { ManifestReader } from '../../lake/iceberg/read/scan.ts'
 import { planRestore } from '../../lake/iceberg/write/restore.ts'
@@ -11,7 +11,7 @@ import type { Clock } from '../core/clock.ts'
 import { AppError, failedPrecondition, forbidden, notFound } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import type { MetadataFiles } from './metadata-files.ts'
+import { MetadataFile, type MetadataFiles } from './metadata-files.ts'
 import { commitContent, contentAt, type LakeContent, oldestCommitOf } from './store/restores.ts'
 
 /** Preparations of one restore. A run may change the table between a preparation and its commit. */
@@ -80,8 +80,8 @@ export function makeRestores({ db, objects, files, reader, clock, newId }: Resto
       }
     }
     const plan = await planRestore({
-      metadata: parseMetadata(await files.read(live.metadataLocation)),
-      earlier: parseMetadata(await files.read(earlier.metadataLocation)),
+      metadata: (await files.read(live.metadataLocation)).table,
+      earlier: (await files.read(earlier.metadataLocation)).table,
       at: clock.now().getTime(),
       uuid: randomUUID(),
       reader,
@@ -90,10 +90,9 @@ export function makeRestores({ db, objects, files, reader, clock, newId }: Resto
     })
     await objects.put(keyIn(plan.manifestList.location), plan.manifestList.bytes)
     const { metadata: next, rowsAdded, rowsRemoved } = plan
-    const text = serializeMetadata(next)
     return {
       ...stored,
-      metadataLocation: await files.write(next.location, live.metadataLocation, text),
+      metadataLocation: await files.write(next.location, live.metadataLocation, MetadataFile.of(next)),
       snapshotId: String(next['current-snapshot-id']),
       columns: columnsOf(currentSchema(next)),
       rowsAdded,

@@ -1,5 +1,4 @@
 import {
-  parseMetadata,
   serializeMetadata,
   type TableMetadata,
   withFormerDirectories,
@@ -13,8 +12,8 @@ export type SnapshotsShown = 'all' | 'refs'
  * The metadata for foreign engines. An engine that removes old snapshots also deletes their files, but other branches may still
  * read these files. So the property `gc.enabled` forbids it.
  */
-export function servedMetadata(text: string, shown: SnapshotsShown): string {
-  const metadata = withFormerDirectories(parseMetadata(text), [])
+export function servedMetadata(stored: TableMetadata, shown: SnapshotsShown): string {
+  const metadata = withFormerDirectories(stored, [])
   return serializeMetadata({
     ...metadata,
     properties: { ...metadata.properties, 'gc.enabled': 'false' },

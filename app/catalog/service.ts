@@ -2,13 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { contentChange } from '../../lake/iceberg/format/content-change.ts'
 import { keyIn, rootIn, tableLocation } from '../../lake/iceberg/format/location.ts'
-import {
-  currentSchema,
-  currentSnapshot,
-  parseMetadata,
-  serializeMetadata,
-  type TableMetadata,
-} from '../../lake/iceberg/format/metadata.ts'
+import { currentSchema, currentSnapshot, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { CommitFailed, checkRequirements } from '../../lake/iceberg/format/requirements.ts'
 import { rowCountOf } from '../../lake/iceberg/format/row-count.ts'
 import { columnsOf } from '../../lake/iceberg/format/types.ts'
@@ -19,6 +13,7 @@ import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { badRequest, noSuchNamespace, noSuchTable, tableExists } from './errors.ts'
 import { type CatalogServiceDeps, makeViews } from './iceberg-views.ts'
 import { isTableDirectory, isTableFile } from './lake-keys.ts'
+import { MetadataFile } from './metadata-files.ts'
 import { makeNamespaces, tableNamed } from './namespaces.ts'
 import { checkWritable, type Own, ownOf, visibilityFor } from './own-table.ts'
 import type { Session, Writer } from './session.ts'
@@ -28,8 +23,7 @@ import { type Content, tableIn } from './store/tables.ts'
 export type LoadedTable = {
   /** Undefined: the table is staged, and its first commit will create it. */
   location: string | undefined
-  /** The unparsed metadata file, because `JSON.parse` would round its int64 values. */
-  metadata: string
+  metadata: MetadataFile
   /** The branch's latest commit. A merge of this state must name this commit as tested. */
   head: string | null
 }
@@ -70,7 +64,7 @@ export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Catal
     })
     checkDirectory(lakeRoot, table, metadata.location)
     if (request['stage-create'])
-      return { location: undefined, metadata: serializeMetadata(metadata), head: null }
+      return { location: undefined, metadata: MetadataFile.of(metadata), head: null }
     return store(own, table, metadata, null)
   }
 
@@ -83,7 +77,7 @@ export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Catal
     const current = writer.metadataLocation
     if (current === null && !requirements.some((requirement) => requirement.type === 'assert-create'))
       throw noSuchTable(tableKey(table))
-    const base = current === null ? null : parseMetadata(await files.read(current))
+    const base = current === null ? null : (await files.read(current)).table
     checkRequirements(base, requirements)
     for (const update of updates) checkUpdateLocation(lakeRoot, table, update)
     const next = applyUpdates(base, updates, {
@@ -105,8 +99,8 @@ export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Catal
     metadata: TableMetadata,
     replaced: { location: string; metadata: TableMetadata } | null,
   ): Promise<LoadedTable> {
-    const text = serializeMetadata(metadata)
-    const location = await files.write(metadata.location, replaced?.location, text)
+    const file = MetadataFile.of(metadata)
+    const location = await files.write(metadata.location, replaced?.location, file)
     const id = newId()
     const contentId = newId()
     const isCommitted = await commitToBranch(sql, {
@@ -121,7 +115,7 @@ export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Catal
       content: { contentId, kind: 'table', metadataLocation: location, ...figuresOf(metadata) },
     })
     if (!isCommitted) throw new CommitFailed(`branch ${branch.name} is closed or has a newer commit`)
-    return { location, metadata: text, head: id }
+    return { location, metadata: file, head: id }
   }
 
   return {

@@ -2,7 +2,6 @@
 import { BadLocation, keyIn, rootIn, tableLocation } from '../../lake/iceberg/format/location.ts'
 import {
   formerDirectories,
-  parseMetadata,
   type TableMetadata,
   UnsupportedTable,
   withFormerDirectories,
@@ -55,7 +54,7 @@ export function makeTableMoves(deps: TableStateDeps) {
       const current = await tableIn(sql, view, from)
       if (current === null) throw noSuchTable(tableKey(from))
       const { metadataLocation } = current
-      const metadata = parseMetadata(await files.read(metadataLocation))
+      const metadata = (await files.read(metadataLocation)).table
       const state = await stored(to, null, moved(to, metadata, metadataLocation, []))
       const message = `rename ${tableKey(from)} to ${tableKey(to)}`
       return [unchanged({ ...state, message }, { operation: 'rename', renamedFrom: from }), end]
@@ -108,7 +107,7 @@ export function makeTableMoves(deps: TableStateDeps) {
 
   async function metadataAt(file: string): Promise<TableMetadata> {
     try {
-      return parseMetadata(await files.read(file))
+      return (await files.read(file)).table
     } catch (error) {
       if (error instanceof MissingLakeFile) throw notKept(file)
       if (error instanceof UnsupportedTable || error instanceof SyntaxError)

@@ -4,7 +4,7 @@ import { Value } from '@sinclair/typebox/value'
 import type { Sql } from '../../drizzle/client.ts'
 import { contentChange } from '../../lake/iceberg/format/content-change.ts'
 import { keyIn, rootIn, tableLocation } from '../../lake/iceberg/format/location.ts'
-import { parseMetadata, serializeMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
+import { parseMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { LOCATION_PROPERTIES } from '../../lake/iceberg/format/relocated.ts'
 import { checkRequirements } from '../../lake/iceberg/format/requirements.ts'
 import { applyUpdates } from '../../lake/iceberg/format/updates.ts'
@@ -18,7 +18,7 @@ import type { ObjectStore } from '../objects/port.ts'
 import { badRequest, forbidden, noSuchNamespace, noSuchTable, noSuchView, tableExists } from './errors.ts'
 import { checkNewSnapshots } from './foreign-files.ts'
 import { isTableDirectory } from './lake-keys.ts'
-import type { MetadataFiles } from './metadata-files.ts'
+import { MetadataFile, type MetadataFiles } from './metadata-files.ts'
 import { tableNamed } from './namespaces.ts'
 import { checkNestedNames } from './nested-names.ts'
 import { GC_REFUSED, withoutGarbageCollection } from './served-metadata.ts'
@@ -65,7 +65,7 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
     file?: string,
   ): Promise<NewState> {
     const location =
-      file ?? (await files.write(metadata.location, base?.metadataLocation, serializeMetadata(metadata)))
+      file ?? (await files.write(metadata.location, base?.metadataLocation, MetadataFile.of(metadata)))
     const state = {
       tableUuid: metadata['table-uuid'],
       snapshotId: currentSnapshotId(metadata),
@@ -141,7 +141,7 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
       if (current?.kind === 'view') throw isCreation ? tableExists(table) : noSuchTable(tableKey(table))
       const base = current && {
         ...current,
-        metadata: parseMetadata(await files.read(current.metadataLocation)),
+        metadata: (await files.read(current.metadataLocation)).table,
       }
       checkRequirements(base?.metadata ?? null, requirements)
       const next = applyUpdates(base?.metadata ?? null, updates.map(permitted), {

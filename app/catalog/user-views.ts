@@ -9,6 +9,7 @@ import { checkViewRequirements, createdView, updatedView } from '../../lake/iceb
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { badRequest, noSuchView, tableExists } from './errors.ts'
 import type { LoadedView } from './iceberg-views.ts'
+import { MetadataFile } from './metadata-files.ts'
 import { makeNamespaces, tableNamed } from './namespaces.ts'
 import { type CatalogTable, tableIn } from './store/tables.ts'
 import { makeTableStates, type NewState, newNamed, type TableStateDeps } from './table-states.ts'
@@ -32,7 +33,11 @@ export function makeUserViews(deps: UserViewDeps) {
     metadata: ViewMetadata,
     { operation, renamedFrom }: { operation: string; renamedFrom?: TableName },
   ): Promise<NewState> {
-    const location = await files.write(metadata.location, base?.metadataLocation, serializeView(metadata))
+    const location = await files.write(
+      metadata.location,
+      base?.metadataLocation,
+      new MetadataFile(serializeView(metadata)),
+    )
     return {
       message: `${operation} view ${tableKey(view)}`,
       location,
@@ -65,7 +70,7 @@ export function makeUserViews(deps: UserViewDeps) {
     head: string | null
   }): Promise<LoadedView> => ({
     location,
-    metadata: parseViewMetadata(await files.read(location)),
+    metadata: parseViewMetadata((await files.read(location)).text),
     commit: head,
   })
 
@@ -98,7 +103,7 @@ export function makeUserViews(deps: UserViewDeps) {
       const done = await commitOnce(by, write.body, async () => {
         const current = await tableIn(sql, by.session.view, view)
         if (current?.kind !== 'view') throw noSuchView(tableKey(view))
-        const before = parseViewMetadata(await files.read(current.metadataLocation))
+        const before = parseViewMetadata((await files.read(current.metadataLocation)).text)
         checkViewRequirements(before, change)
         const next = updatedView(before, change.updates, clock.now().getTime())
         return [await stored(view, current, await bound(by, view, next, before), { operation: 'alter' })]
@@ -122,7 +127,7 @@ export function makeUserViews(deps: UserViewDeps) {
         if ((await tableIn(sql, version, to)) !== null) throw tableExists(to)
         const current = await tableIn(sql, version, from)
         if (current === null) throw noSuchView(tableKey(from))
-        const metadata = parseViewMetadata(await files.read(current.metadataLocation))
+        const metadata = parseViewMetadata((await files.read(current.metadataLocation)).text)
         const location = tableLocation(lakeRoot, to, metadata['view-uuid'])
         const state = await stored(
           to,

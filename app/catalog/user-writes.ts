@@ -2,13 +2,13 @@
  * Writes of users through Iceberg REST, on open branches. A commit changes one or several tables in one transaction. It fails
  * if one of the tables changed since the engine read it. See ADR 49.
  */
-import { serializeMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { parseCommitRequest, parseCreateTable, parseTransaction } from '../../lake/iceberg/format/wire.ts'
 import { parseRegister, parseRename } from '../../lake/iceberg/format/wire-catalog.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { exchangeOf } from '../http/exchange.ts'
 import type { NamespaceService } from '../namespaces/service.ts'
 import { badRequest, noSuchTable, noSuchView, tableExists, unsupported } from './errors.ts'
+import { MetadataFile } from './metadata-files.ts'
 import { makeNamespaces, tableNamed } from './namespaces.ts'
 import type { LoadedTable } from './service.ts'
 import { tableIn } from './store/tables.ts'
@@ -53,7 +53,7 @@ export function makeUserWrites(deps: UserWriteDeps) {
       }
       if (wanted['stage-create']) {
         await checkNew()
-        return { table, loaded: { location: undefined, metadata: serializeMetadata(metadata), head: null } }
+        return { table, loaded: { location: undefined, metadata: MetadataFile.of(metadata), head: null } }
       }
       const done = await commitOnce(by, write.body, async () => {
         await checkNew()

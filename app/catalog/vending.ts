@@ -2,7 +2,7 @@
 // LoadTableResult and LoadCredentialsResponse.
 import type { Sql } from '../../drizzle/client.ts'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
-import { formerDirectories, parseMetadata } from '../../lake/iceberg/format/metadata.ts'
+import { formerDirectories } from '../../lake/iceberg/format/metadata.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { exchangeOf } from '../http/exchange.ts'
 import type { CredentialIssuer, S3Credentials, TableGrant } from '../s3/credentials.ts'
@@ -106,16 +106,15 @@ export const makeMayUse =
 
 /** The key of the table's directory, with a slash at its end; null when it is the directory of another table. */
 function writableDirectory(table: TableName, { metadata }: LoadedTable): string | null {
-  const directory = keyIn(parseMetadata(metadata).location)
+  const directory = keyIn(metadata.table.location)
   return isTableDirectory(table, directory) ? `${directory}/` : null
 }
 
 /** The directories of a table's files. A table that was given another location or name has older files in the earlier ones. */
-function directoriesOf(table: TableName, { location, metadata: text }: LoadedTable): string[] {
-  const metadata = parseMetadata(text)
-  const { location: root, snapshots } = metadata
+function directoriesOf(table: TableName, { location, metadata }: LoadedTable): string[] {
+  const { location: root, snapshots } = metadata.table
   const files = [root, location, ...snapshots.map((snapshot) => snapshot['manifest-list']).reverse()]
-  const directories = new Set<string>(formerDirectories(metadata))
+  const directories = new Set<string>(formerDirectories(metadata.table))
   for (const file of files) {
     const directory = file === undefined ? '' : keyIn(file).split('/').slice(0, 4).join('/')
     if (isTableDirectory(table, directory)) directories.add(directory)

@@ -101,7 +101,7 @@ export function makeViewBinding({ sql, files, columnsOfQuery }: ViewBindingDeps)
         const table = seen.has(key) ? undefined : tables.get(key)
         seen.add(key)
         if (table?.kind !== 'view') continue
-        const metadata = parseViewMetadata(await files.read(table.metadataLocation))
+        const metadata = parseViewMetadata((await files.read(table.metadataLocation)).text)
         for (const read of viewReads(metadata)) next.add(read)
       }
       open = [...next]

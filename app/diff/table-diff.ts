@@ -1,6 +1,6 @@
 // The numbers of a changed table: from the record counts of files where these suffice, otherwise from the query service.
 import { LRUCache } from 'lru-cache'
-import { currentSchema, parseMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
+import { currentSchema, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { Schema } from '../../lake/iceberg/format/types.ts'
 import { changedFiles } from '../../lake/iceberg/read/changed-files.ts'
 import { comparedColumns, keepsRows, schemaChange } from '../../lake/iceberg/read/compare.ts'
@@ -46,9 +46,9 @@ export function makeTableDiffs({ files, reader, queries, clock }: TableDiffDeps)
 
   async function stateAt(location: string | null, kind: ChangedTable['afterKind']): Promise<State> {
     if (location === null) return { metadata: null, schema: null }
-    const text = await files.read(location)
-    if (kind === 'view') return { metadata: null, schema: viewSchema(parseViewMetadata(text)) }
-    const metadata = parseMetadata(text)
+    const file = await files.read(location)
+    if (kind === 'view') return { metadata: null, schema: viewSchema(parseViewMetadata(file.text)) }
+    const metadata = file.table
     return { metadata, schema: currentSchema(metadata) }
   }
 

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { chunksOf } from '../objects/body.ts'
 import type { Body, ObjectStore } from '../objects/port.ts'
-import { alone, uploadOf } from './store.ts'
+import { alone } from './store.ts'
 
 /** Maximum size of a file, and of a part. Engines split their output long before this limit. */
 export const FILE_BYTES_MAX = 1_073_741_824
@@ -37,9 +37,8 @@ export async function storeNew(
   const staged = await objects.stage(hashed(body, hash), { key, maxBytes: FILE_BYTES_MAX, usesReserve })
   const stored = { key, size: staged.size, checksum: hash.digest('hex') }
   try {
-    const outcome = await alone(sql, key, async (tx): Promise<NewFile> => {
-      const upload = await uploadOf(tx, key)
-      if (upload?.removedAt) return { kind: 'taken' }
+    const outcome = await alone(sql, key, async (tx, isRemoved): Promise<NewFile> => {
+      if (isRemoved) return { kind: 'taken' }
       const existing = await objects.head(key)
       if (existing !== null) {
         const isSame = existing.size === stored.size && (await checksumOf(objects, key)) === stored.checksum

@@ -14,16 +14,19 @@ const NEW_KEYS = 1_395_863_924
 export async function alone<T>(
   sql: Sql,
   key: string,
-  work: (tx: SqlTx) => Promise<T>,
+  /** `isRemoved`: a file of this name was removed. */
+  work: (tx: SqlTx, isRemoved: boolean) => Promise<T>,
 ): Promise<{ done: T } | null> {
   return sql.begin(async (tx) => {
-    const { taken } = only(
+    const { taken, isRemoved } = only(
       await select(tx, {
         taken: computed<boolean>(`pg_try_advisory_xact_lock(${NEW_KEYS}, hashtext(wanted.key))`),
         quick: computed<string>(`set_config('synchronous_commit', 'off', true)`),
-      })`from (select ${key}::text as key) wanted`,
+        isRemoved: computed<boolean>('upload.removed_at is not null'),
+      })`
+        from (select ${key}::text as key) wanted left join lake_upload upload on upload.key = wanted.key`,
     )
-    return taken ? { done: await work(tx) } : null
+    return taken ? { done: await work(tx, isRemoved) } : null
   })
 }
 
@@ -60,11 +63,15 @@ export async function markRemoved(sql: Sql, key: string, branch: string | null):
  */
 export async function forgetNamed(tx: SqlTx, keys: readonly string[]): Promise<string | null> {
   if (keys.length === 0) return null
-  const named = keys as string[]
-  await tx`
-    delete from lake_upload where removed_at is null and key = any(array(
-      select key from lake_upload where key = any(${named}) order by key for update))`
-  const [removed] = await uploadsOf(tx, named)
+  const prefix = tx`
+    with named as materialized (
+      select key, removed_at from lake_upload where key = any(${keys as string[]}) order by key for update),
+    forgotten as (delete from lake_upload where key in (select key from named where removed_at is null))`
+  const [removed] = await select(
+    tx,
+    { key: computed<string>('named.key') },
+    prefix,
+  )`from named where named.removed_at is not null limit 1`
   return removed?.key ?? null
 }
 

@@ -7,7 +7,6 @@ import {
   currentSnapshot,
   defaultSortOrder,
   defaultSpec,
-  parseMetadata,
   type TableMetadata,
 } from '../../lake/iceberg/format/metadata.ts'
 import { fieldsOf, type IcebergType, type Schema } from '../../lake/iceberg/format/types.ts'
@@ -45,7 +44,7 @@ export interface LakeFiles {
 export function makeTableFiles({ files, reader }: LakeFiles) {
   const cached = new LRUCache<string, TableStatistics>({ max: CACHED_STATISTICS })
 
-  const metadataAt = async (location: string) => parseMetadata(await files.read(location))
+  const metadataAt = async (location: string) => (await files.read(location)).table
 
   /** One page of the data files, in the order of the manifests. */
   async function page(location: string, { offset, limit }: Page): Promise<TableFiles> {

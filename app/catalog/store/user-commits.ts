@@ -68,22 +68,18 @@ export async function commitToUserBranch(tx: SqlTx, commit: UserCommit): Promise
       ? [{ ...renamedFrom, toNamespace: table.namespace, toLayer: table.layer, toName: table.name }]
       : [],
   )
-  await Promise.all([
-    insertRows(tx, lakeContents, NEW_CONTENT, contents),
-    ...(renames.length === 0
-      ? []
-      : [tx`${insertRows(tx, lakeRenames, RENAME, renames)} on conflict do nothing`]),
-    tx`
+  await tx`
+    with contents as (${insertRows(tx, lakeContents, NEW_CONTENT, contents)}),
+    renames as (${insertRows(tx, lakeRenames, RENAME, renames)} on conflict do nothing),
+    entries as (
       ${insertRows(tx, branchEntries, ['ref', 'namespace', 'layer', 'name', 'contentId', 'baseContent'], moved)}
-      on conflict (ref, namespace, layer, name) do update set content_id = excluded.content_id`,
-    tx`
+      on conflict (ref, namespace, layer, name) do update set content_id = excluded.content_id),
+    new_commit as (
       insert into lake_commit (id, ref, base, author, message, tables)
-      values (${id}, ${name}, ${branch.base}, ${author}, ${message}, ${entries.map(tableKey).sort()})`,
-    tx`
-      update lake_ref set head = ${id}, updated_at = clock_timestamp(),
-        authors = case when ${author}::text is null or ${author} = any(authors) then authors else authors || ${author}::text end
-      where name = ${name}`,
-  ])
+      values (${id}, ${name}, ${branch.base}, ${author}, ${message}, ${entries.map(tableKey).sort()}))
+    update lake_ref set head = ${id}, updated_at = clock_timestamp(),
+      authors = case when ${author}::text is null or ${author} = any(authors) then authors else authors || ${author}::text end
+    where name = ${name}`
   return { kind: 'committed' }
 }
 
