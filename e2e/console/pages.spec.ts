@@ -114,3 +114,24 @@ test('hostile names, rows, logs and errors are shown as text', async ({ page, re
   await expect(page.getByText('<img src=x').first()).toBeVisible()
   expect(faults.filter((fault) => fault.startsWith('policy'))).toEqual([])
 })
+
+test('the check of a page finds faults of each width and colour scheme', async ({ page }) => {
+  const checked = async (css: string) => {
+    await page.setContent(`<!doctype html><html lang="en" data-theme="light"><title>a page</title>
+      <style>html { background: #fff; color: #000 } ${css}</style><main><h1>a page</h1></main></html>
+      <script>
+        matchMedia('(prefers-color-scheme: dark)').onchange = ({ matches }) => {
+          document.documentElement.dataset.theme = matches ? 'dark' : 'light'
+        }
+      </script>`)
+    await expectAccessible(page, 'a page')
+  }
+  await checked('')
+  for (const scheme of ['light', 'dark'])
+    for (const width of ['min-width: 391px', 'max-width: 390px'])
+      await expect(
+        checked(`@media (prefers-color-scheme: ${scheme}) and (${width}) { h1 { color: #eee } }`),
+        `${scheme}, ${width}`,
+      ).rejects.toThrow('color-contrast')
+  await expect(checked('@media (max-width: 390px) { h1 { width: 999px } }')).rejects.toThrow('too wide')
+})
