@@ -89,7 +89,8 @@ export function ErrorState({ error, retry }: { error: unknown; retry?: () => voi
   )
 }
 
-function designOf(error: unknown): Design {
+/** Icon, title and text of an error; the title follows from the status. */
+export function designOf(error: unknown): Design {
   if (!(error instanceof ApiError))
     return { icon: 'warn', title: 'This part of the page failed', text: messageOf(error) }
   const { status, message, retryAfter } = error

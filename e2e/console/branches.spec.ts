@@ -49,7 +49,7 @@ test('a person creates a branch, runs a pipeline on it and deletes it', async ({
   await page.getByRole('button', { name: 'New branch' }).click()
   await page.getByLabel('Name').fill(name)
   await page.getByLabel('Description').fill('Made by a person')
-  await page.getByRole('button', { name: 'Create' }).click()
+  await page.keyboard.press('Enter')
   await expect(page.getByRole('heading', { name, level: 1 })).toBeVisible()
   const offer = page.getByRole('button', { name: 'Merge', exact: true })
   await expect(offer).toHaveAccessibleDescription('No table to merge')
@@ -64,6 +64,8 @@ test('a person creates a branch, runs a pipeline on it and deletes it', async ({
     status: 'success',
     branch: name,
   })
+  await page.getByRole('button', { name: 'Compare rows' }).click()
+  await expect(page.getByRole('grid').locator('.grid-row[data-tone=added]')).toHaveCount(1)
   await page.getByRole('button', { name: 'Delete' }).click()
   await page.getByRole('button', { name: 'Delete the branch' }).click()
   await expect(page).toHaveURL(/branches$/)
@@ -86,6 +88,7 @@ test('a branch shows its changed rows and merges', async ({ page, request, baseU
   await expectAccessible(page, 'branch-changed')
   await merge(page)
   await expect(page.getByText(/Merged as commit \d+ of main/)).toBeVisible()
+  await expect(page.locator('.facts').getByText('merged')).toBeVisible()
   const { name } = pipeline
   const sql = `select n, label from "${pipeline.namespace}".gold."${name}"`
   const answer = await request.post('/api/v1/query', { data: { sql } })

@@ -1,8 +1,8 @@
 // Journeys of people through the console, judged by the API.
 import { expect, type Page, test } from '@playwright/test'
 import { eventually } from '../eventually.ts'
-import { fresh, newNamespace, publishedPipeline, writeFile } from '../resources.ts'
-import { getRun, requestRun, runToSuccess } from '../runs.ts'
+import { newNamespace, publishedPipeline, writeFile } from '../resources.ts'
+import { getRun, requestRun } from '../runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 const FILE = { name: 'orders.csv', mimeType: 'text/csv', buffer: Buffer.from('id,amount\n1,10\n2,-5\n') }
@@ -90,91 +90,10 @@ test('a person looks at a change in review and approves it', async ({ page, requ
   await expect(page.getByRole('grid')).toContainText('1')
   await expectAccessible(page, 'run-in-review')
   await page.getByRole('button', { name: 'Approve' }).click()
+  await page.getByRole('dialog').getByLabel('Note (optional)').fill('seen in the console')
   await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click()
   await eventually(async () => (await getRun(request, id)).status).toBe('success')
   await expect(page.locator('.facts').getByText('success')).toBeVisible()
-})
-
-test('a query shows rows, sorts, filters, charts and marks a fault', async ({ page, baseURL }) => {
-  await openConsole(
-    page,
-    baseURL,
-    `/query?sql=${encodeURIComponent('select range as n, range % 7 as m from range(1000)')}`,
-  )
-  await page.getByRole('button', { name: 'Execute' }).click()
-  await expect(page.getByRole('heading', { name: '1,000 rows' })).toBeVisible()
-  await page.getByRole('button', { name: /^n .*BIGINT/ }).click()
-  await page.getByRole('button', { name: /^n .*BIGINT/ }).click()
-  await expect(page.getByRole('gridcell').first()).toHaveText('999')
-  await page.getByLabel('Filter the rows').fill('998')
-  await expect(page.getByText('1 rows have this text')).toBeVisible()
-  await page.getByLabel('Filter the rows').fill('')
-  await expectAccessible(page, 'query-rows')
-  const saved = page.waitForEvent('download')
-  await page.getByRole('button', { name: 'CSV' }).click()
-  expect((await saved).suggestedFilename()).toBe('query.csv')
-  await page.getByRole('button', { name: 'Chart' }).click()
-  await expect(page.getByRole('img', { name: 'Chart: m by n' })).toBeVisible()
-  await expectAccessible(page, 'query-chart')
-  const editor = page.getByRole('textbox', { name: 'SQL of the query' })
-  await editor.click()
-  await page.keyboard.press('Control+a')
-  await page.keyboard.insertText('select nothing from nowhere')
-  await page.keyboard.press('Control+Enter')
-  await expect(page.getByRole('alert')).toContainText('nowhere')
-  await expect(page.locator('.cm-lint-marker-error')).toBeVisible()
-  await page.reload()
-  await expect(page.getByTitle('select range as n')).toBeVisible()
-})
-
-test('a branch shows its difference and merges', async ({ page, request, baseURL }) => {
-  const namespace = await newNamespace(request)
-  const pipeline = await publishedPipeline(request, 'select 1 as n', { namespace })
-  const branch = fresh('try')
-  await openConsole(page, baseURL, '/branches')
-  await page.getByRole('button', { name: 'New branch' }).click()
-  await page.getByLabel('Name', { exact: true }).fill(branch)
-  await page.keyboard.press('Enter')
-  await expect(page.getByText('The branch changes no table')).toBeVisible()
-  const id = await requestRun(request, pipeline, { branch })
-  await eventually(async () => (await getRun(request, id)).status).toBe('success')
-  await page.reload()
-  await page.getByRole('button', { name: 'Compare rows' }).click()
-  await expect(page.getByRole('grid')).toBeVisible()
-  await page.getByRole('button', { name: 'Merge' }).click()
-  await page.getByRole('dialog').getByRole('button', { name: 'Merge' }).click()
-  await expect(page.locator('.facts').getByText('merged')).toBeVisible()
-  const { rows } = await (
-    await request.post('/api/v1/query', {
-      data: { sql: `select n from ${pipeline.layer}."${pipeline.name}"`, namespace },
-    })
-  ).json()
-  expect(rows).toEqual([{ n: 1 }])
-})
-
-test('a table is described, and an earlier state is restored', async ({ page, request, baseURL }) => {
-  const namespace = await newNamespace(request)
-  const pipeline = await publishedPipeline(request, 'select 1 as n', { namespace })
-  const { layer, name } = pipeline
-  const first = await runToSuccess(request, pipeline)
-  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 2 as n')
-  await request.post(`/api/v1/pipelines/${namespace}/${layer}/${name}/publish`)
-  await runToSuccess(request, pipeline)
-  await openConsole(page, baseURL, `/lake/${namespace}/${layer}/${name}`)
-  await page.getByRole('button', { name: 'Describe' }).click()
-  await page.getByLabel('n', { exact: true }).fill('the number')
-  await page.getByRole('button', { name: 'Save' }).click()
-  await expect(page.getByRole('cell', { name: 'the number' })).toBeVisible()
-  const old = page
-    .getByRole('row')
-    .filter({ has: page.getByRole('cell', { name: String(first.merged_commit), exact: true }) })
-  await old.getByRole('button', { name: 'Look at it' }).click()
-  await expect(page.getByText(`The table as of commit ${first.merged_commit}`)).toBeVisible()
-  await expect(page.getByRole('gridcell').first()).toHaveText('1')
-  await page.getByRole('button', { name: 'Back to the present' }).click()
-  await old.getByRole('button', { name: 'Restore' }).click()
-  await page.getByRole('dialog').getByRole('button', { name: 'Restore' }).click()
-  await expect(page.getByRole('gridcell').first()).toHaveText('1')
 })
 
 test('a draft that another person changed is not overwritten', async ({ page, request, baseURL }) => {

@@ -40,21 +40,23 @@ test('a test that only warns needs attention', async ({ page, request, baseURL }
   await expect(page.getByText('0 passed, 1 failed')).toContainText('in the last run')
 })
 
-for (const width of [1440, 390])
-  test(`a text beside a long name has room at ${width} px`, async ({ page, request, baseURL }) => {
-    await runToSuccess(request, await publishedPipeline(request, 'select 1 as n'))
-    const long = { pipeline: 'p'.repeat(127), trigger: 't'.repeat(200) }
-    await page.route('**/api/v1/runs?*', async (route) => {
-      const response = await route.fetch()
-      const answer = await response.json()
-      const runs = answer.runs.map((run: object) => ({ ...run, ...long }))
-      await route.fulfill({ response, json: { ...answer, runs } })
-    })
+test('a text beside a long name has room in wide and narrow pages', async ({ page, request, baseURL }) => {
+  await runToSuccess(request, await publishedPipeline(request, 'select 1 as n'))
+  const long = { pipeline: 'p'.repeat(127), trigger: 't'.repeat(200) }
+  await page.route('**/api/v1/runs?*', async (route) => {
+    const response = await route.fetch()
+    const answer = await response.json()
+    const runs = answer.runs.map((run: object) => ({ ...run, ...long }))
+    await route.fulfill({ response, json: { ...answer, runs } })
+  })
+  await openConsole(page, baseURL, '/')
+  for (const width of [1440, 390]) {
     await page.setViewportSize({ width, height: 900 })
-    await openConsole(page, baseURL, '/')
     const [name, trigger] = [page.getByText(long.pipeline), page.getByText(long.trigger)]
     await expect(trigger.first()).toBeVisible()
-    for (const text of [name, trigger]) expect((await text.first().boundingBox())?.width).toBeGreaterThan(100)
-    // The page asks again at any time, and an answer after the end of the test would fail it.
-    await page.unrouteAll({ behavior: 'wait' })
-  })
+    for (const text of [name, trigger])
+      expect((await text.first().boundingBox())?.width, `at ${width} px`).toBeGreaterThan(100)
+  }
+  // The page asks again at any time, and an answer after the end of the test would fail it.
+  await page.unrouteAll({ behavior: 'wait' })
+})

@@ -21,10 +21,11 @@ const grid = (page: Page) => page.getByRole('grid', { name: 'Rows of the query' 
 async function downloaded(page: Page, format: string): Promise<Buffer> {
   const download = page.waitForEvent('download')
   await page.getByRole('button', { name: format, exact: true }).click()
+  expect((await download).suggestedFilename()).toBe(`query.${format.toLowerCase()}`)
   return readFile(await (await download).path())
 }
 
-const ROWS = "select range as n, 'row ' || range as label from range(3) order by n"
+const ROWS = "select range as n, 'row ' || range as label, range * 2 as double from range(3) order by n"
 
 test('a result is sorted, filtered, drawn and exported', async ({ page, baseURL }) => {
   const faults = await open(page, baseURL, ROWS)
@@ -34,14 +35,18 @@ test('a result is sorted, filtered, drawn and exported', async ({ page, baseURL 
   await page.getByRole('button', { name: /^n\b/ }).click()
   await expect(grid(page).getByRole('gridcell').first()).toHaveText('2')
   await expectAccessible(page, 'query-result')
-  expect(String(await downloaded(page, 'CSV'))).toBe('n,label\r\n0,row 0\r\n1,row 1\r\n2,row 2\r\n')
+  expect(String(await downloaded(page, 'CSV'))).toBe(
+    'n,label,double\r\n0,row 0,0\r\n1,row 1,2\r\n2,row 2,4\r\n',
+  )
   expect(JSON.parse(String(await downloaded(page, 'JSON')))).toHaveLength(3)
   expect(String((await downloaded(page, 'Parquet')).subarray(-4))).toBe('PAR1')
   expect(String((await downloaded(page, 'Arrow')).subarray(0, 6))).toBe('ARROW1')
   await page.getByLabel('Filter the rows').fill('row 1')
   await expect(grid(page).locator('.grid-row')).toHaveCount(1)
+  await expect(page.getByText('1 rows have this text')).toBeVisible()
   await page.getByLabel('Filter the rows').fill('')
   await page.getByRole('button', { name: 'Chart' }).click()
+  await expect(page.getByRole('img', { name: 'Chart: double by n' })).toBeVisible()
   await page.getByLabel('Up').selectOption('n')
   await page.getByRole('button', { name: 'Line' }).click()
   await expect(page.getByRole('img', { name: 'Chart: n by n' }).locator('canvas')).toBeVisible()
@@ -133,6 +138,8 @@ test('this browser keeps only the text of queries', async ({ page, baseURL }) =>
   await open(page, baseURL, 'select 2')
   await page.getByRole('button', { name: 'My query', exact: true }).click()
   await expect(page.getByRole('textbox', { name: 'SQL of the query' })).toContainText("'sec' || 'ret'")
+  // Once among the saved queries, and once in the history.
+  await expect(page.getByTitle("select 'sec' || 'ret' as x")).toHaveCount(2)
   await page.getByRole('button', { name: 'Clear' }).click()
   await expect(page.getByText('Nothing executed yet')).toBeVisible()
   await page.getByLabel('Forget My query').click()
