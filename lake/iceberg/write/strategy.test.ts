@@ -488,6 +488,16 @@ describe('a rerun', () => {
     expect((await lake.writeBy(table, sql, rules)).change).toMatchObject({ operation: null, rowsWritten: 0 })
   })
 
+  test('counts the rows that another row with the same key replaces', async () => {
+    const sql = "SELECT * FROM (VALUES (1, 'a'), (1, 'b'), (NULL, 'c'), (NULL, 'd'), (2, 'e')) t(id, v)"
+    const first = await lake.writeBy(null, sql, incremental)
+    expect(first.change).toMatchObject({ rowsWritten: 3, repeatedRows: 2 })
+    const second = await lake.writeBy(first.table, sql, incremental)
+    expect(second.change).toMatchObject({ rowsWritten: 3, repeatedRows: 2 })
+    const distinct = await lake.writeBy(second.table, 'SELECT 1 AS id', incremental)
+    expect(distinct.change).toMatchObject({ rowsWritten: 1, repeatedRows: 0 })
+  })
+
   test('keeps the rows when incremental runs again with the same rows', async () => {
     const sql = 'SELECT range AS id, range AS v FROM range(20)'
     const { table } = await lake.writeBy(null, sql, incremental)

@@ -132,6 +132,8 @@ export interface TableChange {
   readonly rowsWritten: number
   /** The number of rows that `scd2` ignores, because the open version of their key is newer. Default: 0. */
   readonly olderRows?: number
+  /** The number of rows of the result that another row with the same key replaces. Default: 0. */
+  readonly repeatedRows?: number
 }
 
 /** All new files of a change: first those with changed rows, and delete files at the end. */
@@ -179,7 +181,7 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
   if ('result' in shape) return writeByStrategy({ ...write, ...shape })
   const isPlain = shape.order.length === 0 && shape.spec.fields.length === 0
   if (isMerge(rules)) return mergeResult(write, shape)
-  const files = isPlain ? await copyResult(write, shape) : await sortResult(write, shape)
+  const files = isPlain ? await copyResult(write, shape) : (await sortResult(write, shape)).files
   const rowsWritten = files.reduce((sum, { recordCount }) => sum + recordCount, 0)
   if (isRefresh) {
     const retyped = await withTypesOfTable(table, { result: writtenRows(columns, files), columns }, engine)
@@ -422,13 +424,16 @@ async function copyResult(
  * Writes all rows of a result with a key or partitions to new files. Large results are clustered; small results keep their
  * order. `incremental` and `scd2` write one row per key.
  */
-async function sortResult(write: ResultWrite, shape: Shape): Promise<WrittenFile[]> {
+async function sortResult(
+  write: ResultWrite,
+  shape: Shape,
+): Promise<{ files: WrittenFile[]; repeatedRows: number }> {
   const { engine, rules } = write
   const row = quoteIdentifier(ownNames(shape.schema).row)
   const keys = shape.order.map(({ name }) => quoteIdentifier(name))
   await new FileWriter(engine, targetOf(write, shape, 0)).sort(selectBatch(write, shape), [...keys, row], row)
   const rows = await count(engine, SORTED)
-  if (rows === 0) return []
+  if (rows === 0) return { files: [], repeatedRows: 0 }
   const target = targetOf(write, shape, rows)
   const writer = new FileWriter(engine, target)
   const unique = isUnique(rules) ? await count(engine, lastSorted(shape)) : rows
@@ -441,7 +446,7 @@ async function sortResult(write: ResultWrite, shape: Shape): Promise<WrittenFile
   } else if (shape.merge === null && shape.spec.fields.length === 0 && rows <= target.fileRows)
     await writer.copySorted()
   else await writer.cutSorted(rows)
-  return writer.files
+  return { files: writer.files, repeatedRows: rows - unique }
 }
 
 const isUnique = ({ mergeStrategy }: WriteRules): boolean =>
@@ -483,7 +488,7 @@ async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChang
   const { merge, change } = shape
   if (merge === null) throw new Error(`merge_strategy ${rules.mergeStrategy} does not merge rows`)
   if (table === null) {
-    const files = await sortResult(write, shape)
+    const { files, repeatedRows } = await sortResult(write, shape)
     const rowsWritten = files.reduce((sum, { recordCount }) => sum + recordCount, 0)
     return {
       ...change,
@@ -494,12 +499,13 @@ async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChang
       deletedRows: 0,
       compacted: NO_FILES,
       rowsWritten,
+      repeatedRows,
     }
   }
-  let rows = await stageBatch(write, shape)
-  if (rows === 0)
+  const staged = await stageBatch(write, shape)
+  if (staged === 0)
     return { ...change, ...NO_FILES, deletes: [], operation: null, compacted: NO_FILES, rowsWritten: 0 }
-  if (isUnique(rules)) rows = await keepLastPerKey(engine, shape, rows)
+  const rows = isUnique(rules) ? await keepLastPerKey(engine, shape, staged) : staged
   const target = targetOf(write, shape, rows)
   const candidates = await candidatesOf(table, shape, target, write)
   const opened = await copyBatch({ engine, open: write.open, directory }, shape.schema, candidates)
@@ -522,6 +528,7 @@ async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChang
     compacted,
     rowsWritten,
     olderRows,
+    repeatedRows: staged - rows,
   }
 }
 

@@ -156,6 +156,11 @@ async function write(
       : withinSpill({ directory, written: own, bytes: autoSpillBytes, signal: within }, work),
   )
   log.write('info', `${summaryOf(change)} in ${since(started)}`)
+  if (change.repeatedRows)
+    log.write(
+      'info',
+      `${counted(change.repeatedRows, 'row')} of the result not stored: another row has the same unique_key`,
+    )
   if (change.olderRows)
     warn(
       `scd2 ignores ${counted(change.olderRows, 'row')}: the open version of the key is newer by watermark_column`,
