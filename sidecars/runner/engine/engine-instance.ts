@@ -11,6 +11,7 @@ import { sourceIn } from '../../../lake/iceberg/read/by-name.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { limits } from '../limits.ts'
 import { previewSelect } from '../preview/preview-select.ts'
+import type { Changes } from '../readers/calls.ts'
 import { lookAtAll } from '../readers/look-at-all.ts'
 import { columnsOf, namesOf, Refused, refuseParameters, refuseTwins, selectOf } from '../write/select.ts'
 import {
@@ -36,7 +37,7 @@ export class EngineInstance {
   /** Schemas of the tables that are shown. */
   readonly #schemas = new Set<string>()
   /** The arguments found for the readers in texts of this instance. */
-  readonly #looked = new Map<string, Record<string, string>>()
+  readonly #looked = new Map<string, Changes>()
   /** The lines of the result's view; null while there is no result. */
   #author: LineOffsets | null = null
 

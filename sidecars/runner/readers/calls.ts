@@ -8,7 +8,7 @@ import {
 } from '../../../lake/engine/parser.ts'
 import { referenceOf, textOf, visitTree } from '../../../lake/engine/statement.ts'
 import { type Token, tokensOf } from '../../../lake/engine/tokens.ts'
-import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
+import { quoteIdentifier, quoteList, quoteLiteral } from '../../../lake/quote.ts'
 
 // Finds the calls in a text that read files, by the engine's parse tree.
 
@@ -31,6 +31,8 @@ export interface ReaderCall {
   end: number
   /** The name by which the text refers to a quoted path; null for a call. */
   alias: string | null
+  /** The text of the argument with the files, from `start` to `end`; null: the call has no such argument, or is a quoted path. */
+  paths: { start: number; end: number } | null
 }
 
 const READERS: ReadonlyMap<string, ReaderKind> = new Map<string, ReaderKind>([
@@ -110,7 +112,16 @@ function pathAt(
   const alias = isAliased || /[*?[\]{}]/.test(path) ? null : (path.split('/').at(-1)?.split('.')[0] ?? null)
   const end = at + token.text.length
   return [
-    { kind, name, arguments: [{ name: null, text: quoteLiteral(path) }], start: at, close: end, end, alias },
+    {
+      kind,
+      name,
+      arguments: [{ name: null, text: quoteLiteral(path) }],
+      start: at,
+      close: end,
+      end,
+      alias,
+      paths: null,
+    },
   ]
 }
 
@@ -132,7 +143,10 @@ function callAt(
     if (depth === 0 && token.text === ')') {
       const written = parts.filter((part) => part.length > 0).map((part) => argumentOf(part, sql, values))
       const end = token.at + 1
-      return [{ kind, name, arguments: written, start: at, close: token.at, end, alias: null }]
+      const paths = placeOfPaths(
+        parts.filter((part) => part.length > 0)[written.findIndex((each) => each.name === null)],
+      )
+      return [{ kind, name, arguments: written, start: at, close: token.at, end, alias: null, paths }]
     }
     if (depth === 0 && token.text === ',') {
       parts.push([])
@@ -143,6 +157,11 @@ function callAt(
     parts.at(-1)?.push(token)
   }
   return []
+}
+
+function placeOfPaths(part: readonly Token[] | undefined) {
+  const [first, last] = [part?.[0], part?.at(-1)]
+  return first && last ? { start: first.at, end: last.at + last.text.length } : null
 }
 
 /** `name = value`, `name := value`, `name => value`, or a value. */
@@ -194,24 +213,37 @@ export function callWith(call: ReaderCall, more: Readonly<Record<string, string 
 }
 
 /** The call with one of its files. */
-export const ofFile = (call: ReaderCall, file: string): ReaderCall => ({
+export const ofFile = (call: ReaderCall, file: string): ReaderCall => withPaths(call, quoteLiteral(file))
+/** The call with some of its files. */
+export const ofFiles = (call: ReaderCall, files: readonly string[]): ReaderCall =>
+  withPaths(call, quoteList(files))
+
+const withPaths = (call: ReaderCall, text: string): ReaderCall => ({
   ...call,
-  arguments: [
-    { name: null, text: quoteLiteral(file) },
-    ...call.arguments.filter(({ name }) => name !== null),
-  ],
+  arguments: [{ name: null, text }, ...call.arguments.filter(({ name }) => name !== null)],
 })
 
-/** The text with more arguments in one call. The number of lines stays the same. */
-export function extended(sql: string, call: ReaderCall, more: Readonly<Record<string, string>>): string {
+/** The changes of a call: arguments that it gets, and the files that it keeps. Null: it keeps all files. */
+export interface Changes {
+  more: Readonly<Record<string, string>>
+  files: readonly string[] | null
+}
+
+/** The text with changes in one call. The number of lines stays the same. */
+export function extended(sql: string, call: ReaderCall, { more, files }: Changes): string {
   const added = Object.entries(more).map(([name, text]) => `${name}=${text}`)
-  const { start, close, end, alias } = call
+  const { start, close, end, alias, paths } = call
   if (close !== end) {
     const list = added.map((each) => `, ${each}`).join('')
-    return sql.slice(0, close) + list + sql.slice(close)
+    const rest = list + sql.slice(close)
+    if (files === null || paths === null) return sql.slice(0, close) + rest
+    const lines = sql.slice(paths.start, paths.end).split('\n').length
+    const listed = quoteList(files) + '\n'.repeat(lines - 1)
+    return sql.slice(0, paths.start) + listed + sql.slice(paths.end, close) + rest
   }
   const name = alias === null ? '' : ` AS ${quoteIdentifier(alias)}`
-  return sql.slice(0, start) + callWith(call, more) + name + sql.slice(end)
+  const kept = files === null ? call : ofFiles(call, files)
+  return sql.slice(0, start) + callWith(kept, more) + name + sql.slice(end)
 }
 
 /** The text of a named argument; undefined: the author did not write it. */
@@ -227,3 +259,7 @@ export const isDetecting = (call: ReaderCall): boolean => {
 /** The files of the call, as the author wrote them. */
 export const pathsArgument = (call: ReaderCall): string | undefined =>
   call.arguments.find(({ name }) => name === null)?.text
+
+/** True if files of the call can be united by name. The engine has no table of rejected rows then. */
+export const canUnite = (call: ReaderCall): boolean =>
+  argument(call, 'union_by_name', 'store_rejects', 'rejects_table', 'rejects_scan') === undefined

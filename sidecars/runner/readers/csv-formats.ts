@@ -3,7 +3,7 @@ import type { Column } from '../../../lake/engine/instance.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
 import { landingName } from '../author/csv-fault.ts'
-import { argument, callWith, ofFile, type ReaderCall } from './calls.ts'
+import { argument, callWith, canUnite, ofFile, type ReaderCall } from './calls.ts'
 import { numbered, orNull, type Reader, refusal } from './reader.ts'
 
 // The formats of CSV files: delimiter, quotes, header and columns, as the engine finds them in each file.
@@ -53,10 +53,10 @@ export async function compareFormats({
   for (const file of comparedFiles(files)) {
     const found = await orNull(
       rows(
-        `SELECT "SkipRows"::VARCHAR, "Comment", "Delimiter", lower(trim(unnest(list_transform("Columns", c -> c.name)))) FROM ${sniffCall(call, file)}`,
+        `SELECT "SkipRows"::VARCHAR, "Comment", "Delimiter", "HasHeader"::VARCHAR, lower(trim(unnest(list_transform("Columns", c -> c.name)))) FROM ${sniffCall(call, file)}`,
       ),
     )
-    const [[skipped, comment, delimiter] = []] = found ?? []
+    const [[skipped, comment, delimiter, hasHeader] = []] = found ?? []
     delimiters.add(delimiter ?? '')
     if (Number(skipped) > 0 && argument(call, 'skip') === undefined)
       warn(
@@ -66,16 +66,21 @@ export async function compareFormats({
       warn(
         `${landingName(file)}: lines with ${shown(comment)} are left out as comments: write comment='' to read them`,
       )
-    const names = new Set((found ?? []).flatMap(([, , , name]) => name ?? []))
+    if (hasHeader === 'false' && argument(call, 'header', 'names', 'column_names') === undefined)
+      warn(
+        `${landingName(file)}: no line is read as a header, so the columns are named column0 and so on: write header=true if the first line has the names, or header=false`,
+      )
+    const names = new Set((found ?? []).flatMap(([, , , , name]) => name ?? []))
     if (names.size > 0) tables.push({ file, names })
   }
   const [first] = tables
-  if (argument(call, 'union_by_name')?.toLowerCase() === 'false' && first !== undefined)
+  const isUnited = canUnite(call) || argument(call, 'union_by_name')?.toLowerCase() === 'true'
+  if (!isUnited && first !== undefined)
     for (const { file, names } of tables) {
       const more = names.difference(first.names)
       if (more.size > 0 && !names.isDisjointFrom(first.names))
         warn(
-          `${landingName(file)}: columns that ${landingName(first.file)} does not have are left out: ${namesOf({ names: more })}: leave out union_by_name=false`,
+          `${landingName(file)}: columns that ${landingName(first.file)} does not have are left out: ${namesOf({ names: more })}: write union_by_name=true`,
         )
     }
   const others = tables.filter(({ names }) =>

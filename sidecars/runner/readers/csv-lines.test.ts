@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { lineArguments } from './csv-lines.ts'
+import { lineChanges } from './csv-lines.ts'
 import { lines, testZone } from './test-zone.ts'
 
 const { zone, rows, refused } = testZone()
@@ -50,9 +50,10 @@ test('the search for the header takes linear time', async () => {
     close: 0,
     end: 0,
     alias: null,
+    paths: null,
   } as const
   const started = process.cpuUsage()
-  await lineArguments({
+  await lineChanges({
     call: { ...call, arguments: [] },
     files: [join(path, 'a.csv')],
     isNewTable: false,
@@ -97,6 +98,15 @@ test.each([
   expect(found.warnings).toEqual([
     expect.stringMatching(/a\.csv: quotes that come late stay .+b\.csv has other quotes/),
   ])
+})
+
+test.each([
+  ['other letter case', 'id,name\n1,a\nID,Name\n2,b\n', 3],
+  ['a byte order mark', 'id,name\n1,a\n\ufeffid,name\n2,b\n', 3],
+  ['quotes', 'Id,"Full name"\n1,a\n2,b\nID,full name\n', 4],
+])('a repeated header is found in another form: %s', async (_, content, line) => {
+  zone({ 'a.csv': content })
+  expect(await refused(csv)).toContain(`a.csv line ${line}, column`)
 })
 
 test('a line like the header within a value is no header', async () => {

@@ -1,7 +1,7 @@
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
 import { landingName } from '../author/csv-fault.ts'
-import { argument, callWith, ofFile, type ReaderCall } from './calls.ts'
+import { argument, type Changes, callWith, ofFile, type ReaderCall } from './calls.ts'
 import { DELIMITER, sniffCall, UNTYPED } from './csv-formats.ts'
 import { contentOf } from './files.ts'
 import { orNull, type Reader, refusal } from './reader.ts'
@@ -11,10 +11,13 @@ import { orNull, type Reader, refusal } from './reader.ts'
 
 /** The engine's sample has 20,480 rows. A smaller file is in the sample completely. */
 const SAMPLE_BYTES = 40_960
+/** A line for spreadsheets above the header, with a byte order mark or without. */
+const NOTE = /^(?:\xef\xbb\xbf)?"?sep=.?"?\r?\n/i
+const HEAD_BYTES = 16
+const BLANKS = Buffer.from(' \t\r\n')
 /** A longer first line is not compared. */
 const HEADER_BYTES = 65_536
 const NEWLINE = 0x0a
-const RETURN = 0x0d
 const QUOTE = 0x22
 const SINGLE_QUOTE = 0x27
 /** The engine's word for no quote, or no escape. */
@@ -30,6 +33,10 @@ interface Lines {
   single: number | null
   /** The first line that repeats the header. */
   repeated: number | null
+  /** The file has only blanks and ends of lines. */
+  isEmpty: boolean
+  /** The first line is `sep=`, with a delimiter. */
+  isNoted: boolean
 }
 
 interface Quotes {
@@ -37,16 +44,49 @@ interface Quotes {
   escape: string
 }
 
-/** The arguments `quote` and `escape` for quotes that come late. Refuses a header that comes again. */
-export async function lineArguments(reader: Reader): Promise<Record<string, string>> {
+/**
+ * The arguments `quote` and `escape` for quotes that come late, and `skip` for a note of spreadsheets. Leaves out empty files, to
+ * which the engine would give a column. Refuses a header that comes again.
+ */
+export async function lineChanges(reader: Reader): Promise<Changes> {
   const { call, files } = reader
   const found = new Map<string, Lines>()
+  const empty: string[] = []
   for (const file of files) {
     const lines = await linesOf(call, file)
     if (lines.repeated !== null) await judgeRepeated(reader, file, lines.repeated)
-    found.set(file, lines)
+    if (lines.isEmpty) empty.push(file)
+    else found.set(file, lines)
   }
-  return argument(call, 'quote', 'encoding') === undefined ? quoteArguments(reader, found) : {}
+  noteEmpty(reader, empty, found.size)
+  const quotes = argument(call, 'quote', 'encoding') === undefined ? await quoteArguments(reader, found) : {}
+  return {
+    more: { ...skipArgument(call, found), ...quotes },
+    files: empty.length > 0 && found.size > 0 ? [...found.keys()] : null,
+  }
+}
+
+function noteEmpty({ isNewTable, warn }: Reader, empty: readonly string[], fullCount: number): void {
+  const [file, ...others] = empty
+  if (file === undefined) return
+  if (isNewTable && fullCount === 0)
+    throw refusal(
+      `${landingName(file)} is empty, so the new table would have no columns: upload a file with a header, or set the file aside (quarantine)`,
+    )
+  const more = others.length > 0 ? ` and ${others.length} more files are` : ' is'
+  warn(`${landingName(file)}${more} empty`)
+}
+
+/** Spreadsheets write a line such as `sep=;` above the header. */
+function skipArgument(call: ReaderCall, found: ReadonlyMap<string, Lines>): Record<string, string> {
+  if (argument(call, 'skip', 'encoding') !== undefined) return {}
+  const [noted] = [...found].find(([, { isNoted }]) => isNoted) ?? []
+  const [plain] = [...found].find(([, { isNoted }]) => !isNoted) ?? []
+  if (noted === undefined) return {}
+  if (plain === undefined) return { skip: '1' }
+  throw refusal(
+    `${landingName(noted)}: the first line is a note for spreadsheets (sep=), and ${landingName(plain)} has no such line: remove the line, or read the file by a call of its own`,
+  )
 }
 
 /** The arguments apply to all files of the call. Files with other quotes stay as they are, and the late quotes too. */
@@ -117,26 +157,31 @@ async function isRow({ call, rows }: Reader, file: string): Promise<boolean> {
   const asRows = callWith(ofFile(call, file), { ...UNTYPED, header: 'false', all_varchar: 'true' })
   const counted = await orNull(
     rows(`
-      WITH texts AS (SELECT line::VARCHAR AS text FROM ${asRows} line)
+      WITH texts AS (SELECT lower(replace(line::VARCHAR, chr(65279), '')) AS text FROM ${asRows} line)
       SELECT (count(*) > 1)::VARCHAR FROM texts WHERE text = (SELECT text FROM texts LIMIT 1)`),
   )
   return counted?.[0]?.[0] !== 'false'
 }
 
 async function linesOf(call: ReaderCall, file: string): Promise<Lines> {
-  const lines: Lines = { quote: null, single: null, repeated: null }
+  const lines: Lines = { quote: null, single: null, repeated: null, isEmpty: true, isNoted: false }
   /** Undefined: the end of the first line is not read yet. */
-  let header: Buffer | null | undefined
+  let header: Header | null | undefined
   let rest: Buffer = Buffer.alloc(0)
   let offset = 0
   for await (const chunk of contentOf(call, file)) {
     const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
     if (header === undefined) header = headerOf(bytes)
+    if (offset === 0) lines.isNoted = NOTE.test(bytes.toString('latin1', 0, HEAD_BYTES))
+    if (lines.isEmpty)
+      lines.isEmpty = chunk
+        .subarray(offset === 0 ? markBytes(chunk) : 0)
+        .every((byte) => BLANKS.includes(byte))
     lines.quote ??= offsetBy(offset, quoteAt(bytes, QUOTE))
     lines.single ??= offsetBy(offset, quoteAt(bytes, SINGLE_QUOTE))
     if (header) lines.repeated ??= offsetBy(offset, repeatedAt(bytes, header))
     // The end of a chunk can hold the beginning of a repeated header.
-    const kept = header === undefined ? bytes.length : Math.min(bytes.length, (header?.length ?? 0) + 2)
+    const kept = header === undefined ? bytes.length : Math.min(bytes.length, header?.lineMax ?? 2)
     rest = Buffer.from(bytes.subarray(bytes.length - kept))
     offset += bytes.length - kept
   }
@@ -148,24 +193,54 @@ async function linesOf(call: ReaderCall, file: string): Promise<Lines> {
 
 const offsetBy = (offset: number, at: number | null) => (at === null ? null : offset + at)
 
-/** The first line without its end. Null: the line is long, or has one column. Undefined: its end is not among the bytes. */
-function headerOf(bytes: Buffer): Buffer | null | undefined {
-  const end = bytes.subarray(0, HEADER_BYTES).indexOf(NEWLINE)
-  if (end === -1) return bytes.length < HEADER_BYTES ? undefined : null
-  const mark = bytes.toString('hex', 0, 3) === 'efbbbf' ? 3 : 0
-  const line = Buffer.from(bytes.subarray(mark, bytes[end - 1] === RETURN ? end - 1 : end))
-  return DELIMITER.test(line.toString('latin1')) ? line : null
+/** The first line of a file, to find the lines that repeat it. Letter case, quotes and byte order marks make no difference. */
+interface Header {
+  text: string
+  /** How such a line can begin. */
+  starts: Buffer[]
+  /** The most bytes of such a line, with the ends of lines around it. */
+  lineMax: number
 }
 
-/** The position of a line that is equal to the first one. */
-function repeatedAt(bytes: Buffer, header: Buffer): number | null {
-  // Such texts do not overlap, so the search takes linear time.
-  const text = Buffer.concat([Buffer.of(NEWLINE), header])
-  for (let at = bytes.indexOf(text); at !== -1; at = bytes.indexOf(text, at + text.length)) {
-    const after = bytes[at + text.length]
-    if (after === NEWLINE || after === RETURN) return at + 1
+const markBytes = (bytes: Buffer) => (bytes.toString('hex', 0, 3) === 'efbbbf' ? 3 : 0)
+
+const MARK = '\ufeff'
+/** Bytes of quotes and of a byte order mark that such a line can have more. */
+const MORE_BYTES = 64
+
+/** Null: the line is long, or has one column. Undefined: its end is not among the bytes. */
+function headerOf(bytes: Buffer): Header | null | undefined {
+  const end = bytes.subarray(0, HEADER_BYTES).indexOf(NEWLINE)
+  if (end === -1) return bytes.length < HEADER_BYTES ? undefined : null
+  const line = bytes.toString('utf8', 0, end).replace(MARK, '').trimEnd()
+  const delimiter = DELIMITER.exec(line)?.index
+  if (delimiter === undefined) return null
+  const first = line.slice(0, delimiter + 1)
+  const word = first.search(/\p{L}/u)
+  const title = first.slice(0, word + 1).toUpperCase() + first.slice(word + 1).toLowerCase()
+  // A header that repeats in the middle of a file is seldom written in other ways.
+  const starts = new Set([first, first.toLowerCase(), first.toUpperCase(), title, MARK])
+  return {
+    text: folded(line),
+    starts: Array.from(starts, (start) => Buffer.from(`\n${start}`)),
+    lineMax: end + MORE_BYTES,
   }
-  return null
+}
+
+const folded = (line: string) => line.replace(MARK, '').replaceAll('"', '').trimEnd().toLowerCase()
+
+/** The position of a line that repeats the header. */
+function repeatedAt(bytes: Buffer, { text, starts, lineMax }: Header): number | null {
+  let first: number | null = null
+  for (const start of starts)
+    for (let at = bytes.indexOf(start); at !== -1; at = bytes.indexOf(start, at + start.length)) {
+      const line = bytes.subarray(at + 1, at + lineMax)
+      const end = line.indexOf(NEWLINE)
+      if (end < text.length || folded(line.toString('utf8', 0, end)) !== text) continue
+      first = Math.min(first ?? at + 1, at + 1)
+      break
+    }
+  return first
 }
 
 /** The position of a quote that opens a value. */

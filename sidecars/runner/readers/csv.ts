@@ -3,7 +3,7 @@ import { tokensOf } from '../../../lake/engine/tokens.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { landingName } from '../author/csv-fault.ts'
-import { argument, callWith, isDetecting, type ReaderCall } from './calls.ts'
+import { argument, type Changes, callWith, canUnite, isDetecting, ofFiles, type ReaderCall } from './calls.ts'
 import {
   commonFormat,
   compareColumns,
@@ -12,7 +12,7 @@ import {
   sniffCall,
   warnOfEqualNames,
 } from './csv-formats.ts'
-import { lineArguments } from './csv-lines.ts'
+import { lineChanges } from './csv-lines.ts'
 import { mayEndInQuote, openQuote } from './cut-files.ts'
 import { compressionOf } from './files.ts'
 import {
@@ -41,12 +41,14 @@ const COLUMNS_AT_ONCE = 64
 /** Columns whose values are looked at one by one. */
 const EXAMINED_COLUMNS = 100
 
-/** The arguments to add to a call of `read_csv`. Throws for dates with two meanings. */
-export async function csvArguments(reader: Reader): Promise<Record<string, string>> {
-  const lines = isDetecting(reader.call) ? await lineArguments(reader) : {}
-  const given = Object.entries(lines).map(([name, text]) => ({ name, text }))
-  const call = { ...reader.call, arguments: [...reader.call.arguments, ...given] }
-  return { ...lines, ...(await columnArguments({ ...reader, call })) }
+/** The arguments to add to a call of `read_csv`, and its files that are not empty. Throws for dates with two meanings. */
+export async function csvChanges(reader: Reader): Promise<Changes> {
+  if (!isDetecting(reader.call)) return { more: await columnArguments(reader), files: null }
+  const { more, files } = await lineChanges(reader)
+  const kept = files === null ? reader : { ...reader, files, call: ofFiles(reader.call, files) }
+  const given = Object.entries(more).map(([name, text]) => ({ name, text }))
+  const call = { ...kept.call, arguments: [...kept.call.arguments, ...given] }
+  return { more: { ...more, ...(await columnArguments({ ...kept, call })) }, files }
 }
 
 async function columnArguments(reader: Reader): Promise<Record<string, string>> {
@@ -59,8 +61,7 @@ async function columnArguments(reader: Reader): Promise<Record<string, string>> 
   if (argument(call, 'quote', 'encoding') === undefined) await refuseOpenQuotes(reader)
   if (columns !== undefined) return ownFormats(reader, 'columns')
   const { delimiters } = await compareFormats(reader)
-  const byName: Record<string, string> =
-    argument(call, 'union_by_name') === undefined ? { union_by_name: 'true' } : {}
+  const byName: Record<string, string> = canUnite(call) ? { union_by_name: 'true' } : {}
   const types = argument(call, ...TYPES)
   const isOwn = OWN_TYPES.some((name) => argument(call, name) !== undefined)
   if (isOwn || (types !== undefined && !types.startsWith('{')))

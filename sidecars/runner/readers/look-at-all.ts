@@ -5,7 +5,9 @@ import { shown } from '../../../lake/pipeline/names.ts'
 import { csvFault, landingName } from '../author/csv-fault.ts'
 import {
   argument,
+  type Changes,
   callWith,
+  canUnite,
   extended,
   isDetecting,
   ofFile,
@@ -13,7 +15,7 @@ import {
   type ReaderCall,
   readerCalls,
 } from './calls.ts'
-import { csvArguments } from './csv.ts'
+import { csvChanges } from './csv.ts'
 import { checkFiles } from './files.ts'
 import { jsonArguments } from './json.ts'
 import { parquetArguments } from './parquet.ts'
@@ -35,7 +37,7 @@ export interface LookOptions {
   /** The result becomes a new table. */
   isNewTable?: boolean
   /** The arguments that were found for calls and their files. */
-  known: Map<string, Record<string, string>>
+  known: Map<string, Changes>
 }
 
 export interface Looked {
@@ -44,8 +46,8 @@ export interface Looked {
 }
 
 /**
- * Adds arguments to the calls of readers in a text. An argument of the author is never replaced. The lines of the text stay the
- * same. Throws EngineError for files that no type keeps.
+ * Adds arguments to the calls of readers in a text. An argument of the author is never replaced, except that empty files are left
+ * out of the paths. The lines of the text stay the same. Throws EngineError for files that no type keeps.
  */
 export async function lookAtAll(
   engine: Engine,
@@ -56,15 +58,15 @@ export async function lookAtAll(
   const notes: Note[] = []
   let text = sql
   for (const call of calls) {
-    const more = await argumentsFor(call, { engine, notes, known, isNewTable }).catch((error: unknown) => {
+    const changes = await changesFor(call, { engine, notes, known, isNewTable }).catch((error: unknown) => {
       throw atLine(error, sql, call)
     })
-    text = extended(text, call, more)
+    text = extended(text, call, changes)
   }
   return { sql: text, notes }
 }
 
-async function argumentsFor(
+async function changesFor(
   call: ReaderCall,
   {
     engine,
@@ -72,16 +74,16 @@ async function argumentsFor(
     known,
     isNewTable,
   }: { engine: Engine; notes: Note[]; isNewTable: boolean } & Pick<LookOptions, 'known'>,
-): Promise<Record<string, string>> {
+): Promise<Changes> {
   const rows = async (query: string) =>
     (await engine.read(query))
       .getRowsJS()
       .map((row) => row.map((value) => (value === null ? null : String(value))))
   const paths = pathsArgument(call)
-  if (paths === undefined) return {}
+  if (paths === undefined) return UNCHANGED
   const listed = await orNull(rows(`SELECT file FROM glob(${paths}) ORDER BY file`))
   const files = (listed ?? []).flatMap(([file]) => file ?? [])
-  if (files.length === 0) return {}
+  if (files.length === 0) return UNCHANGED
   const key = JSON.stringify([callWith(call, {}), files])
   const found = known.get(key)
   if (found !== undefined) return found
@@ -94,26 +96,29 @@ async function argumentsFor(
     rows,
     warn: (warning) => notes.push({ level: 'warn', text: warning }),
   }
-  const more = (await orNull(moreFor(reader).catch((error) => throwWithFile(error, reader)))) ?? inFull(call)
-  known.set(key, more)
-  const added = Object.entries(more).map(([name, value]) => `${name}=${value}`)
+  const looked = await orNull(changesBy(reader).catch((error) => throwWithFile(error, reader)))
+  const changes = looked ?? { more: inFull(call), files: null }
+  known.set(key, changes)
+  const added = Object.entries(changes.more).map(([name, value]) => `${name}=${value}`)
   if (added.length > 0) {
     const called = `${call.name}(${shown(paths)})`
     notes.push({ level: 'info', text: `${called} looks at all values of its files (${lookedAt(call)})` })
     notes.push({ level: 'debug', text: `added to ${called}: ${added.join(', ')}` })
   }
-  return more
+  return changes
 }
 
-function moreFor(reader: Reader): Promise<Record<string, string>> {
+const UNCHANGED: Changes = { more: {}, files: null }
+
+async function changesBy(reader: Reader): Promise<Changes> {
   switch (reader.call.kind) {
     case 'csv':
-      return csvArguments(reader)
+      return csvChanges(reader)
     case 'json':
     case 'json_objects':
-      return jsonArguments(reader)
+      return { more: await jsonArguments(reader), files: null }
     case 'parquet':
-      return parquetArguments(reader)
+      return { more: await parquetArguments(reader), files: null }
   }
 }
 
@@ -133,7 +138,9 @@ const FULL: Readonly<Record<ReaderCall['kind'], Readonly<Record<string, string>>
 const inFull = (call: ReaderCall): Record<string, string> =>
   argument(call, 'columns') === undefined && isDetecting(call)
     ? Object.fromEntries(
-        Object.entries(FULL[call.kind]).filter(([name]) => argument(call, name) === undefined),
+        Object.entries(FULL[call.kind]).filter(
+          ([name]) => argument(call, name) === undefined && (name !== 'union_by_name' || canUnite(call)),
+        ),
       )
     : {}
 

@@ -221,3 +221,57 @@ test.each([["delimm=';'"], ["columns={'id': 'INTT', 'v': 'INT'}"]])(
     expect(await refused(`from read_csv('ZONE/*', ${argument})`)).not.toContain('a.csv cannot be read')
   },
 )
+
+test.each(['', '\n', '\ufeff', ' \r\n\r\n'])(
+  'an empty file adds no column and no row: %j',
+  async (content) => {
+    zone({ 'a.csv': 'id,v\n1,2\n', 'b.csv': content, 'c.csv.gz': gzipSync(content) })
+    for (const text of [
+      csv,
+      csv.replace("'ZONE/*'", "[\n'ZONE/*'\n], filename=false"),
+      "from 'ZONE/*.csv'",
+    ]) {
+      const found = await rows(text)
+      expect([found.types, found.rows]).toEqual([['BIGINT', 'BIGINT'], [['1', '2']]])
+      expect(found.sql.split('\n')).toHaveLength(text.split('\n').length)
+      expect(found.warnings).toEqual([expect.stringMatching(/b\.csv (is|and 1 more files are) empty$/)])
+    }
+    zone({ 'a.csv': content })
+    expect((await rows(csv)).warnings.join()).toContain('a.csv is empty')
+  },
+)
+
+test('a note for spreadsheets is no header', async () => {
+  zone({ 'a.csv': '\ufeffsep=;\r\nid;v\r\n1;2,5\r\n' })
+  const found = await rows("from read_csv('ZONE/*', decimal_separator=',')")
+  expect(found).toMatchObject({ rows: [['1', 2.5]], warnings: [] })
+  zone({ 'a.csv': 'sep=,\nid,v\n1,2\n', 'b.csv': 'id,v\n1,2\n' })
+  expect(await refused(csv)).toMatch(/a\.csv: the first line is a note for spreadsheets .+b\.csv/)
+})
+
+test('names that are not found in the first line cause a warning', async () => {
+  zone({ 'a.csv': 'region,2024\nx,1\n' })
+  expect((await rows(csv)).warnings).toEqual([expect.stringContaining('a.csv: no line is read as a header')])
+  expect((await rows(csv.replace(')', ', header=true)'))).warnings).toEqual([])
+  expect((await rows(csv.replace(')', ', header=false)'))).warnings).toEqual([])
+})
+
+test.each(['INTEGER', 'DOUBLE', 'DECIMAL(9,2)', 'FLOAT'])(
+  'a type of the author that drops leading zeros causes a warning: %s',
+  async (type) => {
+    zone({ 'a.csv': 'id,v\n1,00123\n2,0\n3,0.5\n'.replace(type === 'INTEGER' ? '0.5' : '', '') })
+    const found = await rows(csv.replace(')', `, types={'v': '${type}'})`))
+    expect(found.warnings).toEqual([
+      expect.stringContaining('column "v": "00123" is rounded or cut by the type'),
+    ])
+  },
+)
+
+test('a table of rejected rows is no error', async () => {
+  zone({ 'a.csv': 'id,v\n1,2\nx,3\n', 'b.csv': 'id,v\n4,5\n' })
+  const found = await rows(csv.replace(')', ", store_rejects=true, types={'id': 'INTEGER'})"))
+  expect(found.rows).toEqual([
+    [1, '2'],
+    [4, '5'],
+  ])
+})

@@ -96,6 +96,9 @@ const isPlainFloat = (value: string) =>
     `${backFrom(value, 'DOUBLE')} = ${value}`,
   )
 
+/** SQL that is true for a number that would lose its first characters. */
+export const isPadded = (value: string): string => `regexp_matches(${value}, ${quoteLiteral(PADDED)})`
+
 export interface TextFacts {
   values: number
   padded: number
@@ -121,7 +124,7 @@ export const factsSql = (value: string): Readonly<Record<keyof TextFacts, string
   const isPlain = full(value, PLAIN)
   return {
     values: `count(${value})`,
-    padded: count(`regexp_matches(${value}, ${quoteLiteral(PADDED)})`),
+    padded: count(isPadded(value)),
     whole: count(full(value, WHOLE)),
     bigint: count(both(full(value, WHOLE), isOf(value, 'BIGINT'))),
     plain: count(isPlain),

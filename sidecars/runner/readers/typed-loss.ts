@@ -1,6 +1,6 @@
 import { shown } from '../../../lake/pipeline/names.ts'
 import { placeOf, type Reader, type Texts } from './reader.ts'
-import { decimalsOf, isChanged, isChangedBy, PLAIN } from './text-types.ts'
+import { decimalsOf, isChanged, isChangedBy, isPadded, PLAIN } from './text-types.ts'
 
 // The engine rounds and cuts values to the type that the author gave to a column. The type stays, and a warning names a value.
 
@@ -14,12 +14,12 @@ export function lossSql(value: string, type: string): string | null {
   const cast = `TRY_CAST(${value} AS ${type})`
   const decimals = DECIMAL.exec(type)?.[1] ?? (WHOLE.test(type) ? '0' : undefined)
   if (decimals !== undefined)
-    return `(lower(${value}) IN ('true', 'false') OR ${cast} IS NOT NULL) AND NOT coalesce(CASE WHEN regexp_full_match(${value}, '${PLAIN}') THEN ${decimalsOf(value)} <= ${decimals} ELSE CAST(${cast} AS DOUBLE) = TRY_CAST(${value} AS DOUBLE) END, false)`
+    return `(${isPadded(value)} OR lower(${value}) IN ('true', 'false') OR ${cast} IS NOT NULL) AND NOT coalesce(CASE WHEN ${isPadded(value)} THEN false WHEN regexp_full_match(${value}, '${PLAIN}') THEN ${decimalsOf(value)} <= ${decimals} ELSE CAST(${cast} AS DOUBLE) = TRY_CAST(${value} AS DOUBLE) END, false)`
   switch (type) {
     case 'DOUBLE':
-      return isChanged(value)
+      return `(${isPadded(value)} OR ${isChanged(value)})`
     case 'FLOAT':
-      return isChangedBy('FLOAT', value)
+      return `(${isPadded(value)} OR ${isChangedBy('FLOAT', value)})`
     // A number of JSON becomes true or false.
     case 'BOOLEAN':
       return `TRY_CAST(${value} AS DOUBLE) NOT IN (0, 1)`
