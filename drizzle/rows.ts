@@ -43,6 +43,8 @@ export const pick = <Table extends PgTable, K extends Key<Table>>(table: Table, 
  * program has added a column.
  */
 export function selected(sql: Sql | SqlTx, columns: Columns): Part {
+  const known = lists.get(columns)
+  if (known !== undefined) return sql.unsafe(known)
   const texts: string[] = []
   const parts: Part[] = []
   for (const [key, column] of Object.entries(columns)) {
@@ -50,13 +52,28 @@ export function selected(sql: Sql | SqlTx, columns: Columns): Part {
     if (typeof value === 'string') texts.push(`${value} as "${key}"`)
     else parts.push(sql`${value} as ${sql(key)}`)
   }
-  if (texts.length > 0) parts.unshift(sql.unsafe(texts.join(', ')))
+  const list = texts.join(', ')
+  if (parts.length === 0 && list !== '') lists.set(columns, list)
+  if (list !== '') parts.unshift(sql.unsafe(list))
   return parts.reduce((all, part) => sql`${all}, ${part}`)
 }
 
-/** The driver returns an int8 as text. A float8 is returned as a number, exact up to 2^53. */
-const textOf = (column: PgColumn) =>
-  `"${getTableName(column.table)}"."${column.name}"${column.getSQLType().startsWith('big') ? '::float8' : ''}`
+/** Select lists that no parameter changes. Most statements have one. */
+const lists = new WeakMap<Columns, string>()
+const texts = new WeakMap<PgColumn, string>()
+
+/**
+ * A column in a select list. Drizzle looks up names and types of an alias through several proxies, so each text is built once.
+ * The driver returns an int8 as text. A float8 is returned as a number, exact up to 2^53.
+ */
+function textOf(column: PgColumn): string {
+  const known = texts.get(column)
+  if (known !== undefined) return known
+  const type = column.getSQLType().startsWith('big') ? '::float8' : ''
+  const text = `"${getTableName(column.table)}"."${column.name}"${type}`
+  texts.set(column, text)
+  return text
+}
 
 type Values = readonly ParameterOrFragment<never>[]
 
@@ -79,16 +96,26 @@ export function only<Row>([row, ...others]: readonly Row[]): Row {
 }
 
 interface Column {
+  key: string
   name: string
   type: string
 }
 
-function columnsOf(table: PgTable, keys: readonly string[]): (Column & { key: string })[] {
-  const columns = getTableColumns(table)
+const columnsByTable = new WeakMap<PgTable, Map<string, Column>>()
+
+function columnsOf(table: PgTable, keys: readonly string[]): Column[] {
+  let columns = columnsByTable.get(table)
+  if (columns === undefined) {
+    const entries = Object.entries<PgColumn>(getTableColumns(table))
+    columns = new Map(
+      entries.map(([key, column]) => [key, { key, name: column.name, type: column.getSQLType() }]),
+    )
+    columnsByTable.set(table, columns)
+  }
   return keys.map((key) => {
-    const column = columns[key]
+    const column = columns.get(key)
     assert(column !== undefined, `the table has no column ${key}`)
-    return { key, name: column.name, type: column.getSQLType() }
+    return column
   })
 }
 
