@@ -71,7 +71,7 @@ export default defineConfig({
     { name: 'console', testMatch: 'console/**/*.spec.ts', use: BROWSER },
     // These tests wait for minutes until something is due.
     { name: 'clock', testMatch: 'clock/**/*.spec.ts' },
-    // One worker: killing parts of several services at once would test the machine, not the recovery.
-    { name: 'faults', testMatch: 'faults/**/*.spec.ts', workers: 1 },
+    // Each file starts and kills a service of its own, and mostly waits for it.
+    { name: 'faults', testMatch: 'faults/**/*.spec.ts' },
   ],
 })

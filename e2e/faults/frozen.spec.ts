@@ -66,8 +66,8 @@ test('requests during a frozen Postgres are 503 and can be repeated safely', asy
   }
 
   const postmaster = await tree.pidOf('postgres')
-  // The postmaster is frozen first, because it would start other backends.
-  freeze([postmaster])
+  // The supervisor would replace a Postgres that is silent for 10 s. The postmaster would start other backends.
+  freeze([await tree.pidOf('supervisor'), postmaster])
   freeze(await childrenOf(postmaster))
   // More requests of each kind than there are connections.
   const reports = Object.entries(askFor).flatMap(([what, ask]) =>

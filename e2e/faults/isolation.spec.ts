@@ -3,10 +3,10 @@ import { expect, test } from '@playwright/test'
 import { startTree, type Tree, until } from './tree.ts'
 
 const WRITERS = 4
-const OPERATIONS = 500
+const OPERATIONS = 250
 const PARTS = ['api', 'runner', 'query', 'postgres'] as const
 /** A part dies each time the writers have done this many operations. */
-const OPERATIONS_PER_KILL = 40
+const OPERATIONS_PER_KILL = 20
 /** Two of five rounds never reach main: a writer deletes the branch, or a test fails. */
 const DELETED_ROUND = 3
 const REFUSED_ROUND = 4
@@ -25,7 +25,7 @@ interface Shown {
   settled: number
 }
 
-test('a reader of main sees only merged rows during 500 writes, merges and restores', async () => {
+test('a reader of main sees only merged rows during 250 writes, merges and restores', async () => {
   const shown = Array.from({ length: WRITERS + 1 }, (): Shown => ({ asked: [], settled: 0 }))
   const progress = { operations: 0, isOver: false, kills: 0 }
   const count = () => ++progress.operations < OPERATIONS
