@@ -154,8 +154,11 @@ const isNoName = (name: string) => /^column\d+$/.test(name) || DELIMITER.test(na
 const namesOf = ({ names }: { names: ReadonlySet<string> }) =>
   [...names].slice(0, SHOWN_NAMES).map(shown).join(', ')
 
-/** The format of many files with the same first line; null: each file has its own format. */
-export async function commonFormat({ call, files, rows }: Reader) {
+/**
+ * The format of many files with the same first line; null: each file has its own format. `opened` has the quotes that open
+ * values in any file.
+ */
+export async function commonFormat({ call, files, rows }: Reader, opened: ReadonlySet<string>) {
   if (files.length <= SNIFFED_FILES || !call.arguments.every(({ name }) => PLAIN.has(name))) return null
   if (new Set(files.map(firstLine)).size > 1) return null
   const sizes = files.map((file) => statSync(file).size)
@@ -165,6 +168,8 @@ export async function commonFormat({ call, files, rows }: Reader) {
     `SELECT "Delimiter", "Quote", "Escape", "SkipRows"::VARCHAR, "HasHeader"::VARCHAR FROM ${sniffCall(call, largest)}`,
   )
   if (skip !== '0' || hasHeader !== 'true' || !delim || delim === '(empty)') return null
+  if (argument(call, 'quote') === undefined && [...opened].some((each) => each !== usedQuote(quote)))
+    return null
   const written = (name: string, ...values: (string | null | undefined)[]) =>
     argument(call, name) === undefined
       ? { [name]: quoteLiteral(values.find((value) => value && value !== '(empty)') ?? '"') }
@@ -179,6 +184,9 @@ export async function commonFormat({ call, files, rows }: Reader) {
     },
   }
 }
+
+/** The quote that the engine applies. */
+const usedQuote = (found: string | null | undefined) => (found && found !== '(empty)' ? found : '"')
 
 const LINE_BYTES = 65_536
 

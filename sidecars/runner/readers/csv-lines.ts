@@ -46,9 +46,9 @@ interface Quotes {
 
 /**
  * The arguments `quote` and `escape` for quotes that come late, and `skip` for a note of spreadsheets. Leaves out empty files, to
- * which the engine would give a column. Refuses a header that comes again.
+ * which the engine would give a column. `opened` has the quotes that open values. Refuses a header that comes again.
  */
-export async function lineChanges(reader: Reader): Promise<Changes> {
+export async function lineChanges(reader: Reader): Promise<Changes & { opened: ReadonlySet<string> }> {
   const { call, files } = reader
   const found = new Map<string, Lines>()
   const empty: string[] = []
@@ -63,6 +63,12 @@ export async function lineChanges(reader: Reader): Promise<Changes> {
   return {
     more: { ...skipArgument(call, found), ...quotes },
     files: empty.length > 0 && found.size > 0 ? [...found.keys()] : null,
+    opened: new Set(
+      [...found.values()].flatMap(({ quote, single }) => [
+        ...(quote === null ? [] : ['"']),
+        ...(single === null ? [] : ["'"]),
+      ]),
+    ),
   }
 }
 

@@ -22,10 +22,11 @@ import {
   placeOf,
   type Reader,
   refusal,
+  type Texts,
   textsOf,
   valueBeside,
 } from './reader.ts'
-import { factsSql, isKept, trimmed, typeOf } from './text-types.ts'
+import { factsSql, isCode, isKept, trimmed, typeOf } from './text-types.ts'
 import { lossSql, warnOfLoss } from './typed-loss.ts'
 
 // CSV: DuckDB chooses types by the first rows of each file. Here all values are read as text once, and each column gets the type
@@ -44,14 +45,17 @@ const EXAMINED_COLUMNS = 100
 /** The arguments to add to a call of `read_csv`, and its files that are not empty. Throws for dates with two meanings. */
 export async function csvChanges(reader: Reader): Promise<Changes> {
   if (!isDetecting(reader.call)) return { more: await columnArguments(reader), files: null }
-  const { more, files } = await lineChanges(reader)
+  const { more, files, opened } = await lineChanges(reader)
   const kept = files === null ? reader : { ...reader, files, call: ofFiles(reader.call, files) }
   const given = Object.entries(more).map(([name, text]) => ({ name, text }))
   const call = { ...kept.call, arguments: [...kept.call.arguments, ...given] }
-  return { more: { ...more, ...(await columnArguments({ ...kept, call })) }, files }
+  return { more: { ...more, ...(await columnArguments({ ...kept, call }, opened)) }, files }
 }
 
-async function columnArguments(reader: Reader): Promise<Record<string, string>> {
+async function columnArguments(
+  reader: Reader,
+  opened: ReadonlySet<string> = new Set(),
+): Promise<Record<string, string>> {
   const { call } = reader
   const columns = argument(call, 'columns')
   const names = argument(call, 'names', 'column_names')
@@ -67,7 +71,7 @@ async function columnArguments(reader: Reader): Promise<Record<string, string>> 
   if (isOwn || (types !== undefined && !types.startsWith('{')))
     return { ...byName, ...(await ownFormats(reader, typesName(call), byName)) }
   const given = new Set(types === undefined ? [] : keysOf(types))
-  const format = types === undefined ? await commonFormat(reader) : null
+  const format = types === undefined ? await commonFormat(reader, opened) : null
   const described = await reader.describe(
     format === null ? callWith(call, { ...byName, filename: null }) : format.sample,
   )
@@ -175,8 +179,10 @@ async function typesOf(
   let unexamined = 0
   for (const [index, column] of off.entries()) {
     const { name, type } = column
-    const chosen = typeOf(factsIn(facts[index] ?? []))
+    const counts = factsIn(facts[index] ?? [])
+    const chosen = typeOf(counts)
     if (chosen !== null) {
+      if (chosen === 'DOUBLE' && counts.codes > 0) await warnOfCode(reader, textsOf(name, asText))
       types.set(name, chosen)
       continue
     }
@@ -205,6 +211,14 @@ async function typesOf(
     formats,
     asText,
   }
+}
+
+/** Warns of a text such as `1E5`, which is a number, but also a code of a product. */
+async function warnOfCode({ rows, warn }: Reader, { from, column }: Texts): Promise<void> {
+  const [[value, file = null] = []] = await rows(`SELECT v, file FROM ${from} WHERE ${isCode('v')} LIMIT 1`)
+  warn(
+    `${placeOf(file, column)}: ${shown(value ?? '')} is read as a number with an exponent: if it is a code, write types={${quoteLiteral(column)}: 'VARCHAR'}`,
+  )
 }
 
 /** Warns of numbers such as `1.234` beside semicolons. In countries with a decimal comma, such a number is 1234. */
@@ -304,7 +318,8 @@ async function uncertain(reader: Reader, columns: readonly Column[], asText: str
 
 /** SQL of the number of values that need another type. A text column stays text if one value is only text. */
 function offSql(value: string, type: string): string {
-  const kept = isKept(value, type)
+  // Programs write a sign in an exponent. Without a sign, the values need a look.
+  const kept = isKept(value, type, '[-+]')
   return type === 'VARCHAR'
     ? `CASE WHEN count(*) FILTER (WHERE ${kept}) = 0 THEN count(${value}) ELSE 0 END`
     : `count(${value}) FILTER (WHERE NOT ${kept})`

@@ -3,6 +3,7 @@ import type { Engine } from '../../../lake/engine/instance.ts'
 import { treeOn } from '../../../lake/engine/parser.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { csvFault, landingName } from '../author/csv-fault.ts'
+import { jsonFault } from '../author/json-fault.ts'
 import {
   argument,
   type Changes,
@@ -11,6 +12,7 @@ import {
   extended,
   isDetecting,
   ofFile,
+  ofFiles,
   pathsArgument,
   type ReaderCall,
   readerCalls,
@@ -98,6 +100,7 @@ async function changesFor(
   }
   const looked = await orNull(changesBy(reader).catch((error) => throwWithFile(error, reader)))
   const changes = looked ?? { more: inFull(call), files: null }
+  if (argument(call, 'ignore_errors')?.toLowerCase() === 'true') await warnOfIgnored(reader, changes)
   known.set(key, changes)
   const added = Object.entries(changes.more).map(([name, value]) => `${name}=${value}`)
   if (added.length > 0) {
@@ -106,6 +109,20 @@ async function changesFor(
     notes.push({ level: 'debug', text: `added to ${called}: ${added.join(', ')}` })
   }
   return changes
+}
+
+/** Warns of the first row that `ignore_errors` of the author leaves out. */
+async function warnOfIgnored({ call, rows, warn }: Reader, { more, files }: Changes): Promise<void> {
+  const strict = callWith(files === null ? call : ofFiles(call, files), { ...more, ignore_errors: null })
+  try {
+    await rows(`SELECT max(hash(line)) FROM ${strict} line`)
+  } catch (error) {
+    if (!(error instanceof EngineError) || isFatal(error)) throw error
+    const reason = csvFault(error.message) ?? jsonFault(error.message) ?? error.message.split('\n')[0]
+    warn(
+      `rows are left out or empty, because of ignore_errors=true, the first one for this reason: ${reason}`,
+    )
+  }
 }
 
 const UNCHANGED: Changes = { more: {}, files: null }

@@ -275,3 +275,43 @@ test('a table of rejected rows is no error', async () => {
     [4, '5'],
   ])
 })
+
+test('a code with an exponent causes a warning', async () => {
+  zone({ 'a.csv': 'sku,v\n12345,1e+05\n1E5,2.5e-7\n' })
+  const found = await rows(csv)
+  expect(found.rows).toEqual([
+    [12345, 100000],
+    [100000, 2.5e-7],
+  ])
+  expect(found.warnings).toEqual([
+    expect.stringMatching(
+      /a\.csv, column "sku": "1E5" is read as a number with an exponent: .+types=\{'sku'/,
+    ),
+  ])
+})
+
+test.each([
+  [
+    'a.csv',
+    "read_csv('ZONE/*', ignore_errors=true, types={'id': 'INTEGER'})",
+    'id,v\n1,2\nx,3\n',
+    /a\.csv line 3/,
+  ],
+  ['a.json', "read_ndjson('ZONE/*', ignore_errors=true)", '{"id":1}\n{id:2}\n', /a\.json/],
+])('rows that ignore_errors leaves out are named: %s', async (name, call, content, place) => {
+  zone({ [name]: content })
+  expect((await rows(`from ${call}`)).warnings).toEqual([expect.stringMatching(place)])
+  zone({
+    [name]: content
+      .split('\n')
+      .slice(0, name === 'a.csv' ? 2 : 1)
+      .join('\n'),
+  })
+  expect((await rows(`from ${call}`)).warnings).toEqual([])
+})
+
+test('files with other quotes have their own format, however many they are', async () => {
+  const files = Object.fromEntries(Array.from({ length: 11 }, (_, at) => [`${at}.csv`, `id,v\n${at},"a"\n`]))
+  zone({ ...files, 'large.csv': `id,v\n${lines(50, (at) => `${at},'b, c'`)}` })
+  expect((await rows("select distinct v from read_csv('ZONE/*') order by v")).rows).toEqual([['a'], ['b, c']])
+})

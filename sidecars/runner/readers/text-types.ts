@@ -33,7 +33,7 @@ const AMOUNT_SCALE = 6
 const DECIMAL_DIGITS = 38
 
 /** SQL that is true for each value that the detected type keeps. It is quick, and may be false for a value that fits. */
-export function isKept(value: string, type: string): string {
+export function isKept(value: string, type: string, exponentSign = '[-+]?'): string {
   switch (type) {
     case 'BOOLEAN':
       return `lower(${value}) IN ('true', 'false')`
@@ -41,7 +41,7 @@ export function isKept(value: string, type: string): string {
       return full(value, String.raw`-?(0|[1-9]\d{0,17})`)
     case 'DOUBLE':
       return either(
-        `strlen(${value}) <= ${SURE_DIGITS} AND ${full(value, String.raw`-?(0|[1-9]\d*)?(\.\d*)?([eE][-+]?\d{1,2})?`)}`,
+        `strlen(${value}) <= ${SURE_DIGITS} AND ${full(value, String.raw`-?(0|[1-9]\d*)?(\.\d*)?([eE]${exponentSign}\d{1,2})?`)}`,
         isPlainFloat(value),
       )
     case 'DATE':
@@ -96,6 +96,9 @@ const isPlainFloat = (value: string) =>
     `${backFrom(value, 'DOUBLE')} = ${value}`,
   )
 
+/** SQL that is true for a text such as `1E5`, which can be a number or a code. Programs write a sign or a point: `1e+05`. */
+export const isCode = (value: string): string => full(value, String.raw`\d+[eE]\d+`)
+
 /** SQL that is true for a number that would lose its first characters. */
 export const isPadded = (value: string): string => `regexp_matches(${value}, ${quoteLiteral(PADDED)})`
 
@@ -108,6 +111,8 @@ export interface TextFacts {
   float: number
   /** Numbers that a DOUBLE changes. */
   lossy: number
+  /** Texts such as `1E5`. */
+  codes: number
   amounts: number
   wholeDigits: number
   scale: number
@@ -130,6 +135,7 @@ export const factsSql = (value: string): Readonly<Record<keyof TextFacts, string
     plain: count(isPlain),
     float: count(full(value, FLOAT)),
     lossy: count(isChanged(value)),
+    codes: count(isCode(value)),
     amounts: count(
       both(
         `strlen(${value}) > ${SURE_DIGITS} AND ${isPlain}`,
