@@ -2,17 +2,17 @@ import { expect, test } from 'bun:test'
 import { sourceMapOf } from './source-map.ts'
 import { renderTemplate } from './template.ts'
 
-function placeOf(source: string, word: string) {
-  const render = (text: string) =>
+async function placeOf(source: string, word: string) {
+  const render = async (text: string) =>
     renderTemplate(
       { file: 'pipeline.sql', source: text },
       { strategy: 'incremental', this: 'own', runStartedAt: '', watermarkValue: null },
       { ref: (name) => `"a\n${name}"`, landingZone: (name) => name },
     )
-  const rendered = render(source)
+  const rendered = await render(source)
   const at = rendered.indexOf(word)
   expect(at).toBeGreaterThanOrEqual(0)
-  const position = sourceMapOf(source, rendered, render)(at)
+  const position = (await sourceMapOf(source, rendered, render))(at)
   return position && `${position.line}:${position.column}`
 }
 
@@ -25,11 +25,11 @@ test.each([
   ['{% if is_incremental() %}\nnope\n{% else %}\nother\n{% endif %}', 'nope', '2:1'],
   ['{% raw %}{{ x }}{% endraw %} é nope', 'nope', '1:32'],
   ["select\n{{ ref('gold.a') }}", 'gold.a', '2:1'],
-])('maps in %p the text %s to %s', (source, word, position) => {
-  expect(placeOf(source, word)).toBe(position)
+])('maps in %p the text %s to %s', async (source, word, position) => {
+  expect(await placeOf(source, word)).toBe(position)
 })
 
-test('maps nothing when a template depends on its own text', () => {
-  expect(placeOf('{% set a %}x{% endset %}{{ a | length }} nope', 'nope')).toBeNull()
-  expect(placeOf('\u{f0001} {{ this }} nope', 'nope')).toBeNull()
+test('maps nothing when a template depends on its own text', async () => {
+  expect(await placeOf('{% set a %}x{% endset %}{{ a | length }} nope', 'nope')).toBeNull()
+  expect(await placeOf('\u{f0001} {{ this }} nope', 'nope')).toBeNull()
 })

@@ -20,12 +20,12 @@ interface Piece {
 }
 
 /** `render` is the function that rendered the template. It also renders the template with marks. */
-export function sourceMapOf(
+export async function sourceMapOf(
   template: string,
   rendered: string,
-  render: (template: string) => string,
-): SourceMap {
-  const pieces = piecesOf(template, rendered, render)
+  render: (template: string) => Promise<string>,
+): Promise<SourceMap> {
+  const pieces = await piecesOf(template, rendered, render)
   if (pieces === null) return () => null
   return (offset) => {
     const piece = pieces.findLast((candidate) => candidate.rendered <= offset)
@@ -35,7 +35,11 @@ export function sourceMapOf(
   }
 }
 
-function piecesOf(template: string, rendered: string, render: (template: string) => string): Piece[] | null {
+async function piecesOf(
+  template: string,
+  rendered: string,
+  render: (template: string) => Promise<string>,
+): Promise<Piece[] | null> {
   if (template === rendered) return [{ rendered: 0, source: 0, length: template.length }]
   // Leading blanks may be trimmed, so the mark follows them.
   const literals = literalsOf(template).flatMap(({ start, end }) => {
@@ -50,7 +54,7 @@ function piecesOf(template: string, rendered: string, render: (template: string)
     marked += template.slice(copied, source) + String.fromCodePoint(FIRST_MARK + index)
     copied = source
   }
-  const markedText = renderedOrNull(marked + template.slice(copied), render)
+  const markedText = await renderedOrNull(marked + template.slice(copied), render)
   // A template that depends on its own text can render differently with marks.
   if (markedText === null || markedText.replaceAll(MARK, '') !== rendered) return null
   return Array.from(markedText.matchAll(MARK), (match, count) => {
@@ -60,9 +64,12 @@ function piecesOf(template: string, rendered: string, render: (template: string)
   })
 }
 
-function renderedOrNull(template: string, render: (template: string) => string): string | null {
+async function renderedOrNull(
+  template: string,
+  render: (template: string) => Promise<string>,
+): Promise<string | null> {
   try {
-    return render(template)
+    return await render(template)
   } catch {
     // Marks make the text longer, so a template near its limits is not mapped.
     return null

@@ -1,7 +1,7 @@
 // SQL templates: Jinja syntax, strict, sandboxed and limited (docs/adr/0006-templates.md).
 //
-// A run renders twice. `collectTemplate` collects the names that the template requests, so that one call resolves all of them.
-// `renderTemplate` then inserts the results. Both see the same variables, so they take the same branches.
+// `renderTemplate` inserts what a resolver returns for each name. `collectTemplate` only collects the names that a template
+// requests. Both see the same variables, so they take the same branches.
 import { AuthorError } from './author-error.ts'
 import { MERGE_STRATEGIES, type MergeStrategy } from './config.ts'
 import { shown, zoneSelection } from './names.ts'
@@ -164,6 +164,13 @@ export function collectTemplate(
   variables: TemplateVariables,
   budget = newWorkBudget(),
 ): RequestedNames {
+  const { resolver, requested } = collecting()
+  renderTexts(template, variables, resolver, budget)
+  return requested()
+}
+
+/** A resolver that collects the requested names. */
+export function collecting(): { resolver: TemplateResolver; requested: () => RequestedNames } {
   const refs = new Set<string>()
   const zones = new Set<string>()
   const resolver: TemplateResolver = {
@@ -176,8 +183,7 @@ export function collectTemplate(
       return pattern === null ? name : zoneSelection(name, pattern)
     },
   }
-  renderTexts(template, variables, resolver, budget)
-  return { refs: [...refs], zones: [...zones] }
+  return { resolver, requested: () => ({ refs: [...refs], zones: [...zones] }) }
 }
 
 const NAME_IN_ENGINE = 'template'

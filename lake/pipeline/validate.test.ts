@@ -1,16 +1,22 @@
 import { expect, test } from 'bun:test'
-import { type PublishInput, validatePublish } from './validate.ts'
+import { collectTemplate } from './template.ts'
+import { type Collect, type PublishInput, validatePublish } from './validate.ts'
+
+const collect: Collect = async (...given) => collectTemplate(...given)
 
 const flights = { namespace: 'default', layer: 'silver', name: 'flights', type: 'sql' } as const
 const known = { tables: new Set(['default.bronze.flights', 'ops.gold.routes']), zones: new Set(['raw']) }
 
 const publish = (files: Record<string, string>, rest: Partial<PublishInput> = {}) =>
-  validatePublish({
-    pipeline: flights,
-    files: Object.entries(files).map(([path, text]) => ({ path, text })),
-    known,
-    ...rest,
-  })
+  validatePublish(
+    {
+      pipeline: flights,
+      files: Object.entries(files).map(([path, text]) => ({ path, text })),
+      known,
+      ...rest,
+    },
+    collect,
+  )
 
 test('reports nothing for a valid pipeline', async () => {
   expect(

@@ -5,7 +5,13 @@ import { type ConfigProblem, type PipelineConfig, parseConfig, type TextFile } f
 import { NameError, parseTableName, parseZoneName, shown, type TableName, tableKey } from './names.ts'
 import { parseTest, testNameOf } from './quality.ts'
 import { type Call, pythonReferences, sqlReferences } from './references.ts'
-import { collectTemplate, newWorkBudget, TemplateError } from './template.ts'
+import {
+  newWorkBudget,
+  type RequestedNames,
+  type Template,
+  TemplateError,
+  type TemplateVariables,
+} from './template.ts'
 import type { WorkBudget } from './template-engine.ts'
 
 export interface PublishInput {
@@ -25,6 +31,13 @@ export interface PublishInput {
   sources?: ReadonlyMap<string, readonly string[]>
 }
 
+/** Collects the names that a template requests. Throws TemplateError. */
+export type Collect = (
+  template: Template,
+  variables: TemplateVariables,
+  budget: WorkBudget,
+) => Promise<RequestedNames>
+
 export interface FileReport {
   path: string
   valid: boolean
@@ -37,24 +50,27 @@ export interface ValidationReport {
   files: FileReport[]
 }
 
-/** One report per given file, in order, and one for a missing source file. Reads each file in a turn of its own. Never rejects. */
-export async function validatePublish(input: PublishInput): Promise<ValidationReport> {
+/** One report per given file, in order, and one for a missing source file. Reads each file in a turn of its own. Throws the errors of `collect`. */
+export async function validatePublish(input: PublishInput, collect: Collect): Promise<ValidationReport> {
   const sourcePath = input.pipeline.type === 'python' ? 'pipeline.py' : 'pipeline.sql'
   const source = input.files.find(({ path }) => path === sourcePath)
   const config = input.files.find(({ path }) => path === 'config.yaml')
   const parsed = parseConfig({ config, source })
-  const work = newWorkBudget()
-  const reportOn = (file: TextFile): FileReport => {
+  const means = { collect, work: newWorkBudget() }
+  const reportOn = async (file: TextFile): Promise<FileReport> => {
     const errors = messagesOf(parsed.errors, file.path)
     const warnings = messagesOf(parsed.warnings, file.path)
     if (file === source) {
-      if (input.pipeline.type === 'sql') errors.push(...templateErrors(file, parsed.config, work))
+      if (input.pipeline.type === 'sql') errors.push(...(await templateErrors(file, parsed.config, means)))
       warnings.push(...referenceWarnings(file, input), ...cycleWarnings(file, input))
     } else {
       const name = testNameOf(file.path)
       if (name !== undefined) {
         const test = parseTest(name, file)
-        errors.push(...messagesOf(test.errors, file.path), ...templateErrors(file, parsed.config, work))
+        errors.push(
+          ...messagesOf(test.errors, file.path),
+          ...(await templateErrors(file, parsed.config, means)),
+        )
         warnings.push(...messagesOf(test.warnings, file.path), ...referenceWarnings(file, input))
       }
     }
@@ -63,7 +79,7 @@ export async function validatePublish(input: PublishInput): Promise<ValidationRe
   const files: FileReport[] = []
   for (const file of input.files) {
     await nextTurn()
-    files.push(reportOn(file))
+    files.push(await reportOn(file))
   }
   if (source === undefined)
     files.push({
@@ -80,13 +96,13 @@ const messagesOf = (problems: readonly ConfigProblem[], path: string): string[] 
   problems.filter(({ file }) => file === path).map(({ message, line }) => placed(message, { line }))
 
 /** Renders with the variables of a first run. Names are only collected, so no table needs to exist. */
-function templateErrors(
+async function templateErrors(
   { path, text }: TextFile,
   { mergeStrategy }: PipelineConfig,
-  work: WorkBudget,
-): string[] {
+  { collect, work }: { collect: Collect; work: WorkBudget },
+): Promise<string[]> {
   try {
-    const requested = collectTemplate(
+    const requested = await collect(
       { file: path, source: text },
       { strategy: mergeStrategy, this: 'this', runStartedAt: '1970-01-01T00:00:00Z', watermarkValue: null },
       work,

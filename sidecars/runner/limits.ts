@@ -51,8 +51,9 @@ export const limits = {
   pythonDirectoryCheckMs: 1_000,
   /** Calls of sql() in one run. Each result stays available until the run ends. */
   pythonRelations: 10_000,
-  /** Parsing the SQL of a draft before publishing: concurrent checks, and time including the wait for an engine. */
-  sqlChecks: 1,
+  /** Concurrent checks of drafts before publishing that need an engine. */
+  draftChecks: 2,
+  /** Parsing the SQL of a draft, including the wait for an engine. */
   sqlCheckMs: 10_000,
   /** Compiling a source before publishing: concurrent checks, and time of one check. */
   pythonChecks: 2,

@@ -27,8 +27,8 @@ import { findSpark } from '../spark/engines.ts'
 import { makeAttemptExecution } from './attempt/attempt-execution.ts'
 import { makeAttempts } from './attempt/attempts.ts'
 import { watchDisks } from './attempt/disk-watch.ts'
-import { Inputs, type InputsOptions } from './attempt/inputs.ts'
 import { makeLake } from './attempt/lake-session.ts'
+import { makeCheckEngines } from './author/check-engine.ts'
 import { makeSqlCheck } from './author/sql-check.ts'
 import { makeRunEngines } from './engine/engine-leases.ts'
 import { limits } from './limits.ts'
@@ -38,12 +38,6 @@ import { makeRunnerService } from './service.ts'
 import { parseSettings, type RunnerSettings } from './settings.ts'
 import { makeTestMain } from './write/main-tests.ts'
 import { makeMaintain } from './write/maintain-table.ts'
-
-const FIRST: InputsOptions = {
-  namespace: 'default',
-  variables: { strategy: 'full_refresh', this: '', runStartedAt: '', watermarkValue: null },
-  landing: null,
-}
 
 const SERVED = { services: [RunnerService, QueryService], readMaxBytes: limits.requestBytes }
 
@@ -83,7 +77,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     shares: makeShares({ ...division, availableBytes }),
     // Two more than attempts, previews and checks use: quality tests outside runs and maintenance find an engine too.
     leasesMax:
-      settings.concurrency + limits.previewsAtOnce + limits.pythonPreviewsAtOnce + limits.sqlChecks + 2,
+      settings.concurrency + limits.previewsAtOnce + limits.pythonPreviewsAtOnce + limits.draftChecks + 2,
     sandbox,
     log,
   })
@@ -102,8 +96,6 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     threads: settings.engine.threads,
     log,
   })
-  // Loading the template engine takes 0.1 s. This first use loads it while the first engine process starts.
-  new Inputs(FIRST).draft({ file: 'pipeline.sql', source: '{{ this }}' })
   const disks = await watchDisks(
     settings.lakeDir === null ? [settings.scratchDir] : [settings.scratchDir, settings.lakeDir],
     { floorBytes: settings.floorBytes, log },
@@ -134,7 +126,8 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     attempts,
     testMain: makeTestMain(resourceOptions),
     interpreters,
-    checkSql: makeSqlCheck(pool, resourceOptions.spark !== null),
+    checkEngine: makeCheckEngines(pool),
+    checkSql: makeSqlCheck(resourceOptions.spark !== null),
     maintain: makeMaintain(resourceOptions, attempts),
     offer: { labels, runMemoryBytes: BigInt(memoryAlone(division)) },
   })

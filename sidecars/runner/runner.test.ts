@@ -5,8 +5,10 @@ import type { TableName } from '../../lake/pipeline/names.ts'
 import { RunPhase, RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { until } from '../../tools/test/until.ts'
 import { isAlive } from '../core/testing.ts'
+import { cpuSecondsOf } from '../engine/process-usage.ts'
 import { testAccess } from '../rpc/testing.ts'
 import { SLIPS_MAX } from './author/slips.ts'
+import { PREVIEWED, previewsOf } from './preview/test-previews.ts'
 import { useRunner } from './test-runner.ts'
 import { filesOf, follow, type RunnerProcess, runToEnd, startRunner, workDirectoriesOf } from './testing.ts'
 
@@ -638,6 +640,36 @@ describe('a runner that ends', () => {
     await until(() => !isAlive(engine))
     await ownRunner.stop()
   })
+})
+
+test('the runner itself executes no template of an author', async () => {
+  const source =
+    '{% set l = range(1000)|list %}{% for i in range(10000) %}{% if -1 in l %}{% endif %}{% endfor %}select 1 as a'
+  const secondsOf = () => cpuSecondsOf(runner.pid) ?? Number.NaN
+  let before = secondsOf()
+  const { facts } = await run(aTable(), source)
+  expect(facts.error).toContain('the template takes too long')
+  const work = facts.cost?.cpuSeconds ?? Number.NaN
+  const spent = [secondsOf() - before]
+  const draft = { ...PREVIEWED, pipelineName: 'x', type: 'sql' }
+  const testFile = { path: 'tests/quality/a.sql', content: source }
+  const files = [{ path: 'pipeline.sql', content: 'select 1 as a' }, testFile]
+  before = secondsOf()
+  const { valid } = await runner.client.validatePipeline({ ...draft, files })
+  spent.push(secondsOf() - before)
+  before = secondsOf()
+  const { message } = await previewsOf(runner, service).refusalOf({ 'pipeline.sql': source })
+  spent.push(secondsOf() - before)
+  before = secondsOf()
+  const [judged] = await judgeMain(aTable(), { a: source })
+  spent.push(secondsOf() - before)
+  expect([valid, message, judged?.error]).toEqual([
+    false,
+    expect.stringContaining('takes too long'),
+    expect.stringContaining('takes too long'),
+  ])
+  // Each of them does the work of one template.
+  expect(spent.filter((seconds) => seconds > work / 2)).toEqual([])
 })
 
 test('a draft with thousands of bare table names is validated quickly', async () => {

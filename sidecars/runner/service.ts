@@ -7,11 +7,15 @@ import type {
   SourceFile,
   ValidatePipelineRequest,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { EngineEnded } from '../engine/engine-process.ts'
 import type { ApiAddresses } from '../rpc/api-addresses.ts'
 import { makeAttemptService, testOnWire } from './attempt/attempt-service.ts'
 import type { Attempts } from './attempt/attempts.ts'
 import { prefixOf } from './attempt/pipeline-files.ts'
+import type { CheckEngine } from './author/check-engine.ts'
 import type { CheckSql } from './author/sql-check.ts'
+import { EnginesBusy } from './engine/engine-leases.ts'
+import { collectIn } from './engine/template-process.ts'
 import { makeSyntaxCheck, type SyntaxReport } from './python/check.ts'
 import type { Interpreters } from './python/interpreters.ts'
 import type { TestMain } from './write/main-tests.ts'
@@ -25,6 +29,7 @@ export interface ServiceDeps {
   attempts: Attempts
   testMain: TestMain
   interpreters: Interpreters
+  checkEngine: () => CheckEngine
   checkSql: CheckSql
   maintain: Maintain
   /** The labels of this runner, and the memory of an engine that executes alone. */
@@ -36,6 +41,7 @@ export function makeRunnerService({
   attempts,
   testMain,
   interpreters,
+  checkEngine,
   checkSql,
   maintain,
   offer,
@@ -46,13 +52,23 @@ export function makeRunnerService({
 
     async validatePipeline(request, { signal }) {
       const input = publishInput(request)
-      const report = await validatePublish(input)
-      const source = input.files.find(({ path }) => path === 'pipeline.py')
-      if (input.pipeline.type !== 'python' || source === undefined)
-        return checkSql({ input, queries: [], report }, signal)
-      const syntax = await checkSyntax(source.text, signal)
-      const queries = 'queries' in syntax ? syntax.queries : []
-      return checkSql({ input, queries, report: withSyntax(report, source.path, syntax) }, signal)
+      const engine = checkEngine()
+      try {
+        const report = await validatePublish(input, collectIn(engine, signal))
+        const source = input.files.find(({ path }) => path === 'pipeline.py')
+        if (input.pipeline.type !== 'python' || source === undefined)
+          return await checkSql({ input, queries: [], report, engine }, signal)
+        const syntax = await checkSyntax(source.text, signal)
+        const queries = 'queries' in syntax ? syntax.queries : []
+        const withPython = withSyntax(report, source.path, syntax)
+        return await checkSql({ input, queries, report: withPython, engine }, signal)
+      } catch (error) {
+        if (error instanceof EnginesBusy) throw new ConnectError(error.message, Code.ResourceExhausted)
+        if (error instanceof EngineEnded) throw new ConnectError(error.message, Code.Aborted)
+        throw error
+      } finally {
+        await engine.release()
+      }
     },
 
     maintainTable: (request, { signal }) =>

@@ -80,7 +80,7 @@ async function executeIn(
     .then((sql) => write(attempt, sql, means))
     .catch(async (error: unknown) => {
       if (isAuto && columns !== null && lacksMemory(error)) throw new NeedsLargerEngine(error, columns)
-      const text = inputs.textOf(draft, target.name)
+      const text = await inputs.textOf(draft, target.name)
       throw withLocation(await explained(error, text, parsedIn(attempt, opened.number)), rendered)
     })
   return { change, opened }

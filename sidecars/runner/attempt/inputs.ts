@@ -1,48 +1,26 @@
 import { join } from 'node:path'
 import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
-import {
-  NameError,
-  parseTableName,
-  partsOfSelection,
-  type TableName,
-  tableKey,
-  zoneSelection,
-} from '../../../lake/pipeline/names.ts'
+import { partsOfSelection, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import {
   newWorkBudget,
-  renderTemplate,
   type Template,
   TemplateError,
-  type TemplateResolver,
   type TemplateVariables,
 } from '../../../lake/pipeline/template.ts'
 import type { WorkBudget } from '../../../lake/pipeline/template-engine.ts'
-import { storedName } from '../../../lake/pipeline/view-sql.ts'
-import { quoteLiteral } from '../../../lake/quote.ts'
 import type { LandingFile } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { RefusedText } from '../author/slips.ts'
 import { counted, sized } from '../author/wording.ts'
-import { limits } from '../limits.ts'
-import { type LakeSession, type TableInput, tableExpression } from './lake-session.ts'
-import {
-  bringLanding,
-  directoryOf,
-  findLanding,
-  type LandingDirectory,
-  type LandingOptions,
-  objectOf,
-} from './landing.ts'
+import { type RenderedText, renderIfPlain, type TemplateText } from '../engine/rendering.ts'
+import { type Dialect, directoryOf, tableOf, zoneOf } from '../engine/sql-names.ts'
+import { renderIn, type TemplateProcess } from '../engine/template-process.ts'
+import type { LakeSession, TableInput } from './lake-session.ts'
+import { bringLanding, findLanding, type LandingDirectory, type LandingOptions, objectOf } from './landing.ts'
 import { openInputs, withReads } from './table-inputs.ts'
 
 // The tables and landing zones that templates name. SQL names of tables and zones are known before their data is looked up. So
 // a template is rendered once, in advance. It is rendered again only to find the line that names a missing table or zone.
-
-/** The names of tables and landing zones in the SQL of an engine. */
-export interface Dialect {
-  engine: 'duckdb' | 'spark'
-  table(name: TableName): string
-  zone(name: string): string
-}
+// Engine processes render all templates but the plain ones (`rendering.ts`).
 
 /** Rendered SQL whose tables and zones have not been looked up yet. */
 export interface Draft {
@@ -62,17 +40,16 @@ export interface InputsOptions {
   variables: TemplateVariables
   /** Each landing zone becomes a directory in it. Null: no landing zone can be read. */
   landing: LandingDirectory | null
+  /** The engine process that renders templates. */
+  engine: TemplateProcess
+  signal: AbortSignal
   /** The work of other templates that counts, too. */
   work?: WorkBudget
 }
 
 export class Inputs {
   readonly #options: InputsOptions
-  readonly #duckdb: Dialect = {
-    engine: 'duckdb',
-    table: tableExpression,
-    zone: (zone) => this.#pathOf(zone),
-  }
+  readonly #duckdb: Dialect
   /** By table key; null: the table does not exist. */
   readonly #tables = new Map<string, TableInput | null>()
   /** By selection; null: the zone does not exist. */
@@ -81,71 +58,36 @@ export class Inputs {
 
   constructor(options: InputsOptions) {
     this.#options = options
+    this.#duckdb = { engine: 'duckdb', landing: options.landing?.name ?? null }
     this.#work = options.work ?? newWorkBudget()
   }
 
-  /**
-   * Renders a template, and records the tables and zones that it names. `inserted` transforms the path of a landing zone in the
-   * text. Throws TemplateError.
-   */
-  draft(
-    template: Template,
-    {
-      inserted = (path: string) => path,
-      dialect = this.#duckdb,
-    }: { inserted?: (path: string) => string; dialect?: Dialect } = {},
-  ): Draft {
-    const tables = new Map<string, TableName>()
-    const zones = new Set<string>()
-    const checkRoom = () => {
-      if (tables.size + zones.size > limits.namesPerTemplate)
-        throw new NameError(
-          `the template names more than ${limits.namesPerTemplate} tables and landing zones`,
-        )
-    }
-    const sql = this.#render(template, dialect, {
-      ref: (name) => {
-        const table = parseTableName(name, this.#options.namespace)
-        tables.set(tableKey(table), table)
-        checkRoom()
-        return dialect.table(table)
-      },
-      landingZone: (name, pattern) => {
-        const zone = zoneSelection(name, pattern)
-        zones.add(zone)
-        checkRoom()
-        return inserted(dialect.zone(zone))
-      },
-    })
-    return { template, dialect, sql, tables: [...tables.values()], zones: [...zones] }
+  /** Renders a template, and records the tables and zones that it names. Throws TemplateError, and the errors of engines. */
+  async draft(template: Template, { dialect = this.#duckdb }: { dialect?: Dialect } = {}): Promise<Draft> {
+    return { template, dialect, ...(await this.#render(template, { dialect })) }
   }
 
   /** The SQL of a draft as a stored view has it. The draft must name no landing zone. */
-  storedSqlOf({ template }: Draft): string {
-    return this.#render(template, this.#duckdb, {
-      ref: (name) => storedName(parseTableName(name, this.#options.namespace)),
-      landingZone: (name) => {
-        throw new Error(`a view cannot read landing zone ${name}`)
-      },
-    })
+  async storedSqlOf({ template }: Draft): Promise<string> {
+    return (await this.#render(template, { form: 'stored' })).sql
   }
 
   /** The text of a draft, with the tables and zones that it names. `own` is the table that `this` means. */
-  textOf({ template, sql, tables, zones }: Draft, own: TableName): RefusedText {
+  async textOf({ template, sql, tables, zones }: Draft, own: TableName): Promise<RefusedText> {
     return {
       language: 'sql',
       namespace: this.#options.namespace,
       tables: [...tables, own],
       zones: new Map(zones.map((zone) => [this.#pathOf(zone), partsOfSelection(zone).zone])),
       sql,
-      quotedSql: zones.length === 0 ? null : this.#quotedSqlOf(template),
+      quotedSql: zones.length === 0 ? null : await this.#quotedSqlOf(template),
     }
   }
 
   /** Null: the templates of this attempt have used up their work. */
-  #quotedSqlOf(template: Template): string | null {
+  async #quotedSqlOf(template: Template): Promise<string | null> {
     try {
-      return this.draft(template, { inserted: quoteLiteral }).sql
+      return (await this.#render(template, { form: 'quoted' })).sql
     } catch (error) {
       if (error instanceof TemplateError) return null
       throw error
@@ -153,25 +95,17 @@ export class Inputs {
   }
 
   /** The SQL of a draft, after its inputs were looked up. Throws TemplateError at the line that names a missing input. */
-  sqlOf({ template, dialect, sql, tables, zones }: Draft): string {
-    const isComplete =
-      tables.every((table) => this.#tables.get(tableKey(table))) &&
-      zones.every((zone) => (this.#landings.get(zone)?.length ?? 0) > 0)
-    if (isComplete) return sql
-    return this.#render(template, dialect, {
-      ref: (name) => {
-        const table = parseTableName(name, this.#options.namespace)
-        if (!this.#tables.get(tableKey(table))) throw new Error(`table ${tableKey(table)} does not exist`)
-        return dialect.table(table)
-      },
-      landingZone: (name, pattern) => {
-        const zone = zoneSelection(name, pattern)
-        const files = this.#landings.get(zone)
-        if (!files) throw new Error(`landing zone ${name} does not exist in ${this.#options.namespace}`)
-        if (files.length === 0) throw new Error(noFiles(zone))
-        return dialect.zone(zone)
-      },
-    })
+  async sqlOf({ template, dialect, sql, tables, zones }: Draft): Promise<string> {
+    const missing = new Map<string, string>()
+    for (const key of tables.map(tableKey))
+      if (!this.#tables.get(key)) missing.set(key, `table ${key} does not exist`)
+    for (const selection of zones) {
+      const files = this.#landings.get(selection)
+      const { zone } = partsOfSelection(selection)
+      if (!files) missing.set(selection, `landing zone ${zone} does not exist in ${this.#options.namespace}`)
+      else if (files.length === 0) missing.set(selection, noFiles(selection))
+    }
+    return missing.size === 0 ? sql : (await this.#render(template, { dialect, missing })).sql
   }
 
   /** Opens tables and views of the branch. `cachedTables` contains metadata that is already loaded. */
@@ -259,60 +193,19 @@ export class Inputs {
   }
 
   #pathOf(zone: string): string {
-    return join(this.#landing.name, directoryOf(zone), '*')
+    return zoneOf(this.#duckdb, zone)
   }
 
-  #render(template: Template, dialect: Dialect, resolver: TemplateResolver): string {
-    const { variables: given, own } = this.#options
+  async #render(
+    template: Template,
+    { dialect = this.#duckdb, form = 'run', missing = new Map() }: Partial<TemplateText>,
+  ): Promise<RenderedText> {
+    const { variables: given, own, namespace, engine, signal } = this.#options
     const inDialect = { ...given, dialect: dialect.engine }
-    const variables = own === undefined ? inDialect : { ...inDialect, this: dialect.table(own) }
-    return (
-      renderPlain(template, variables, resolver) ?? renderTemplate(template, variables, resolver, this.#work)
-    )
+    const variables = own === undefined ? inDialect : { ...inDialect, this: tableOf(dialect, own) }
+    const text: TemplateText = { template, variables, namespace, dialect, form, missing }
+    return renderIfPlain(text) ?? renderIn(engine, text, this.#work, signal)
   }
-}
-
-/** Longer texts are left to the template engine, which has its own limits. */
-const PLAIN_CHARACTERS = 100_000
-/** For example `{{ this }}`, `{{ ref('silver.orders') }}`, `{{ landing_zone("orders") }}`. */
-const PLAIN_EXPRESSION = /\{\{\s*(?:this|(ref|landing_zone)\(\s*(?:'([\w.-]*)'|"([\w.-]*)")\s*\))\s*\}\}/g
-
-/**
- * Renders a text whose only expressions are the plain ones above. Null: only the template engine can render the text or name
- * its error.
- *
- * Without this function, a run of `select 1` takes the runner 26 ms of processor time instead of 9. Then 16 concurrent
- * pipelines reach 31 runs/s instead of the aim of 60.
- */
-export function renderPlain(
-  { source }: Template,
-  variables: TemplateVariables,
-  resolver: TemplateResolver,
-): string | null {
-  if (source.length > PLAIN_CHARACTERS) return null
-  let rendered = ''
-  let end = 0
-  for (const match of source.matchAll(PLAIN_EXPRESSION)) {
-    const before = source.slice(end, match.index)
-    // A third brace would belong to the expression.
-    if (/\{[{%#]|\{$/.test(before)) return null
-    const [expression, call, single, double] = match
-    const name = single ?? double
-    try {
-      const value =
-        name === undefined
-          ? variables.this
-          : call === 'ref'
-            ? resolver.ref(name)
-            : resolver.landingZone(name, null)
-      rendered += before + value
-    } catch {
-      return null
-    }
-    end = match.index + expression.length
-  }
-  const trailing = source.slice(end)
-  return /\{[{%#]/.test(trailing) ? null : rendered + trailing
 }
 
 /** The log line about a table that the pipeline reads. */

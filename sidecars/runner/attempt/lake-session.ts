@@ -23,7 +23,6 @@ import {
   storedFilesOf,
 } from '../../../lake/iceberg/read/table-sql.ts'
 import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
-import { quoteIdentifier } from '../../../lake/quote.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Gateway, gatewayLake, type LakeFiles, sharedLake } from '../../objects/lake-access.ts'
 import { readingTable } from '../../objects/missing-file.ts'
@@ -32,6 +31,7 @@ import { openStored } from '../../objects/stored-files.ts'
 import { authorityOf } from '../../rpc/api-addresses.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import type { TableView } from '../engine/engine-messages.ts'
+import { schemaOf } from '../engine/sql-names.ts'
 import { type BranchCatalog, openBranchCatalog } from './branch-catalog.ts'
 import type { LandingDirectory } from './landing.ts'
 
@@ -136,10 +136,6 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
   }
 }
 
-/** The SQL name of a table. Its last part is the table's own name, so that `name.column` works without an alias. */
-export const tableExpression = (table: TableName): string =>
-  `${quoteIdentifier(schemaOf(table))}.${quoteIdentifier(table.name)}`
-
 export interface InstanceOptions {
   /** More files that the instance may read. */
   paths?: readonly string[]
@@ -195,5 +191,3 @@ export const viewOf = ({ name, schema, files, view }: TableInput): TableView => 
     ? { from: `(\n${view.sql}\n)`, storedView: tableKey(name) }
     : { from: readTable(schema, files), byName: readByName(schema, files, ROWS_BY_NAME) }),
 })
-
-export const schemaOf = ({ namespace, layer }: TableName) => `${namespace}.${layer}`

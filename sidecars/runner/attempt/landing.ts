@@ -1,5 +1,4 @@
 import assert from 'node:assert'
-import { createHash } from 'node:crypto'
 import { copyFile, link, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromJsonString } from '@bufbuild/protobuf'
@@ -51,15 +50,6 @@ export function landingOfPython(inputs: string): LandingDirectory {
 }
 
 const LANDING = 'landing'
-
-/** The name of the directory that has the selected files. Equal in every run, and free of characters of the pattern. */
-export function directoryOf(selection: string): string {
-  const { zone, pattern } = partsOfSelection(selection)
-  if (pattern === null) return zone
-  return `${zone}.${createHash('sha256').update(pattern).digest('hex').slice(0, PATTERN_DIGITS)}`
-}
-
-const PATTERN_DIGITS = 16
 
 /** Fetches the selected files into a new directory and returns their descriptions. Null: the zone does not exist. */
 export async function bringLanding(

@@ -9,6 +9,7 @@ import type { LakeAccess, SubmitPipelineRequest } from '../../../proto/gen/sluic
 import { readingTable } from '../../objects/missing-file.ts'
 import { findIn, type ParsedIn } from '../author/slips.ts'
 import { since } from '../author/wording.ts'
+import { sparkDialect } from '../engine/sql-names.ts'
 import { pythonDraft } from '../python/draft.ts'
 import { type DraftedTest, draftsOf, draftTests } from '../write/quality-gate.ts'
 import { variablesOf } from '../write/watermark.ts'
@@ -18,7 +19,6 @@ import { type Draft, Inputs, noFiles, readBySpark, readsTable, readsZone } from 
 import type { TableInput } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
-import { sparkDialect } from './spark-sql.ts'
 import { withReads } from './table-inputs.ts'
 import { refusalOfView } from './view-text.ts'
 
@@ -70,12 +70,19 @@ export async function render(
   const warn = (message: string) => log.write('warn', message)
   const variables = await variablesOf({ ...target, config, texts, warn }, resources, context.signal)
   const { namespace } = request
-  const inputs = new Inputs({ namespace, own: name, variables, landing: resources.landing })
+  const inputs = new Inputs({
+    namespace,
+    own: name,
+    variables,
+    landing: resources.landing,
+    engine: resources.engine,
+    signal: context.signal,
+  })
   const spark = sparkDialect({ root: resources.lake.root, namespace })
   const template = { file: files.source.path, source: files.source.text }
   const draft = resources.python
     ? pythonDraft(template, namespace)
-    : inputs.draft(template, config.engine === 'spark' || isMoved ? { dialect: spark } : {})
+    : await inputs.draft(template, config.engine === 'spark' || isMoved ? { dialect: spark } : {})
   const refusal = config.materialized === 'view' ? refusalOfView(draft, name) : null
   if (refusal !== null) throw new AuthorError(refusal, { where: template.file })
   const tests = await draftTests(files.tests, inputs, spark)
@@ -88,7 +95,7 @@ export async function render(
   const attempt = { context, resources, target, config, variables, inputs, template, draft, tests, landing }
   await open(attempt)
   if (resources.python !== null || isUploadArchived(attempt)) return attempt
-  const sql = inputs.sqlOf(draft)
+  const sql = await inputs.sqlOf(draft)
   log.write('info', `rendered ${template.file} in ${since(started)}`)
   log.write('debug', `rendered SQL:\n${sql}`)
   return { ...attempt, draft: { ...draft, sql } }

@@ -1,35 +1,14 @@
 import { type RecordBatch, Table, tableToIPC } from 'apache-arrow'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
-import { NameError, partsOfSelection } from '../../../lake/pipeline/names.ts'
 import { columnsOf } from '../../spark/column-types.ts'
-import { quoteName, tableIn } from '../../spark/dialect.ts'
+import { quoteName } from '../../spark/dialect.ts'
 import { refusalOfQuery, relationOf } from '../../spark/query-check.ts'
 import type { SparkSession } from '../../spark/session.ts'
 import type { AnswerOf } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
-import type { Dialect } from './inputs.ts'
 import type { Profile } from './profile.ts'
 
 // Queries of authors in Spark SQL.
-
-/** Names in Spark SQL. Landing files are read from the S3 endpoint. */
-export const sparkDialect = ({ root, namespace }: { root: string; namespace: string }): Dialect => ({
-  engine: 'spark',
-  table: tableIn,
-  zone(selection) {
-    const { zone, pattern } = partsOfSelection(selection)
-    return `s3a://${new URL(root).host}/${namespace}/landing/${zone}/${pattern === null ? '*' : storedNames(pattern)}`
-  },
-})
-
-/** A pattern on original names as a pattern on stored names. Spark has other special characters, and none is escaped. */
-function storedNames(pattern: string): string {
-  if (!/^[\p{L}\p{N}._ *?[\]!^-]*$/u.test(pattern))
-    throw new NameError(
-      `the pattern ${JSON.stringify(pattern)} of landing_zone() cannot be used with engine spark: use letters, digits, and the characters . _ - * ? [ ] !`,
-    )
-  return `????????_??????_${pattern.replaceAll('[!', '[^')}`
-}
 
 /** The columns of a query. Nothing is executed. Throws SparkFault, SparkLost, and AuthorError for a text that is not allowed. */
 export async function checkedColumns(session: SparkSession, sql: string) {

@@ -7,9 +7,9 @@ import { explained } from '../author/slips.ts'
 import { counted, since, withLocation } from '../author/wording.ts'
 import type { AnswerOf } from '../engine/engine-messages.ts'
 import type { OpenedInstance } from '../engine/shared-instance.ts'
+import { schemaOf } from '../engine/sql-names.ts'
 import { openFor } from './execute.ts'
 import { judge } from './judge.ts'
-import { schemaOf } from './lake-session.ts'
 import { inputsOf, parsedIn, type RenderedAttempt } from './render.ts'
 import { noteReview } from './review.ts'
 import { statementOf, storedText } from './view-text.ts'
@@ -23,7 +23,7 @@ export async function performView(attempt: RenderedAttempt): Promise<void> {
   const { request, facts, log } = context
   const { name } = target
   const started = performance.now()
-  const sql = storedText(inputs.storedSqlOf(draft))
+  const sql = storedText(await inputs.storedSqlOf(draft))
   checkCycle(attempt)
   const opened = await openFor(attempt)
   const [columns, before] = await Promise.all([bind(attempt, opened), resources.lake.catalog.loadView(name)])
@@ -77,7 +77,7 @@ async function bind(attempt: RenderedAttempt, { number }: OpenedInstance): Promi
   return resources.engine
     .call({ kind: 'bind', number, sql: draft.sql, tables }, context.signal)
     .catch(async (error: unknown) => {
-      const text = inputs.textOf(draft, target.name)
+      const text = await inputs.textOf(draft, target.name)
       throw withLocation(await explained(error, text, parsedIn(attempt, number)), {
         ...template,
         sql: draft.sql,

@@ -7,7 +7,7 @@ import { literalsOf, pythonReferences, sqlReferences } from '../../../lake/pipel
 import { keysIn, partialNamesIn } from '../../../lake/pipeline/view-sql.ts'
 import { Misplaced, renderValue, type SqlDialect } from '../../../lake/pipeline/watermark-sql.ts'
 import { refusalOfQuery, relationOf } from '../../spark/query-check.ts'
-import { renderPlain } from '../attempt/inputs.ts'
+import { renderPlain } from '../engine/rendering.ts'
 import { csvFault } from './csv-fault.ts'
 import { jsonFault } from './json-fault.ts'
 

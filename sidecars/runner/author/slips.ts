@@ -1,8 +1,9 @@
 import type { WrittenTable } from '../../../lake/engine/query-text.ts'
 import { LAYERS, NameError, parseTableName, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
-import { type LakeSession, schemaOf } from '../attempt/lake-session.ts'
+import type { LakeSession } from '../attempt/lake-session.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
+import { schemaOf } from '../engine/sql-names.ts'
 
 // Finds names of tables and zones without ref() or landing_zone(), in the engine's parse tree of a text. Tells authors what to
 // write instead.

@@ -11,14 +11,15 @@ import type { FileReport, PublishInput, ValidationReport } from '../../../lake/p
 import { quoteLiteral } from '../../../lake/quote.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
 import { refusalOfQuery } from '../../spark/query-check.ts'
-import { type Dialect, type Draft, Inputs } from '../attempt/inputs.ts'
-import { tableExpression } from '../attempt/lake-session.ts'
+import { type Draft, Inputs } from '../attempt/inputs.ts'
 import { landingIn } from '../attempt/landing.ts'
-import { sparkDialect } from '../attempt/spark-sql.ts'
-import { type EngineLease, EnginesBusy, makeRunSlots, type RunEngines } from '../engine/engine-leases.ts'
+import { type EngineLease, EnginesBusy } from '../engine/engine-leases.ts'
 import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
+import { type Dialect, sparkDialect, tableExpression } from '../engine/sql-names.ts'
+import type { TemplateProcess } from '../engine/template-process.ts'
 import { limits } from '../limits.ts'
 import type { WrittenQuery } from '../python/messages.ts'
+import type { CheckEngine } from './check-engine.ts'
 import { type FindTables, hasBarePath, type RefusedText, readerFor, slipsIn } from './slips.ts'
 import { faultsOfView } from './view-check.ts'
 
@@ -33,40 +34,37 @@ export interface CheckInput {
   /** The queries in the source of a Python pipeline. */
   queries: readonly WrittenQuery[]
   report: ValidationReport
+  engine: CheckEngine
 }
 
 /** Adds the findings of the engine's parser about a draft's SQL to a report. Throws the signal's reason. */
 export type CheckSql = (check: CheckInput, signal: AbortSignal) => Promise<ValidationReport>
 
-/** A hostile text can crash a parser, so texts are parsed in the processes that run pipelines. */
-export function makeSqlCheck(pool: Pick<RunEngines, 'acquire'>, hasSpark: boolean): CheckSql {
-  const turns = makeRunSlots(limits.sqlChecks)
-  return async ({ input, queries, report: given }, caller) => {
-    const config = configOf(input)
-    const work = newWorkBudget()
-    const all = sqlFilesOf(input)
-    const ofSpark = all.filter((file) => isSpark(file, config))
-    const report = withFound(given, await sparkFindings(ofSpark, { input, config, work, hasSpark }))
-    const files = all.filter((file) => !ofSpark.includes(file))
-    if (files.length === 0 && queries.length === 0) return report
+/** Makes the function that checks SQL, in the engine process of the check. */
+export function makeSqlCheck(hasSpark: boolean): CheckSql {
+  return async ({ input, queries, report: given, engine }, caller) => {
     const timeout = AbortSignal.timeout(limits.sqlCheckMs)
     const signal = AbortSignal.any([caller, timeout])
+    const checked = { input, config: configOf(input), work: newWorkBudget(), engine, signal }
+    const all = sqlFilesOf(input)
+    const ofSpark = all.filter((file) => isSpark(file, checked.config))
+    const files = all.filter((file) => !ofSpark.includes(file))
+    let report = given
+    let left = [...all.map(({ path }) => path), ...(queries.length > 0 ? [PYTHON] : [])]
     try {
-      const release = await turns.acquire(signal)
-      try {
-        const found = await inEngine(pool, signal, async (parse, engine) => {
-          const ofPython = await checkQueries(queries, input, parse)
-          const found = await foundIn(files, { input, config, work, parse })
-          const faults = await faultsOfView(input, config, { engine, signal })
-          const ofSource = found.get(SQL_SOURCE)
-          // A text that does not parse cannot be bound, either.
-          if (ofSource?.errors.length === 0) ofSource.errors.push(...faults)
-          return found.set(PYTHON, ofPython)
-        })
-        return withFound(report, found)
-      } finally {
-        release()
-      }
+      report = withFound(report, await sparkFindings(ofSpark, { ...checked, hasSpark }))
+      left = left.filter((path) => !ofSpark.some((file) => file.path === path))
+      if (left.length === 0) return report
+      const lease = await engine.lease(signal)
+      const number = await openEmpty(lease, signal)
+      const parse: Parse = (sql) => lease.call({ kind: 'parse', number, sql }, signal)
+      const ofPython = await checkQueries(queries, input, parse)
+      const found = await foundIn(files, { ...checked, parse })
+      const faults = await faultsOfView(input, checked.config, { engine: lease, signal })
+      const ofSource = found.get(SQL_SOURCE)
+      // A text that does not parse cannot be bound, either.
+      if (ofSource?.errors.length === 0) ofSource.errors.push(...faults)
+      return withFound(report, found.set(PYTHON, ofPython))
     } catch (error) {
       caller.throwIfAborted()
       const isElsewhere =
@@ -76,8 +74,7 @@ export function makeSqlCheck(pool: Pick<RunEngines, 'acquire'>, hasSpark: boolea
         ? `the check did not finish within ${limits.sqlCheckMs / 1_000} s`
         : error.message
       const unchecked = { errors: [], warnings: [`SQL not checked: ${reason}`] }
-      const paths = [...files.map(({ path }) => path), ...(queries.length > 0 ? [PYTHON] : [])]
-      return withFound(report, new Map(paths.map((path) => [path, unchecked])))
+      return withFound(report, new Map(left.map((path) => [path, unchecked])))
     }
   }
 }
@@ -99,12 +96,14 @@ interface Checked {
   input: PublishInput
   config: PipelineConfig
   work: WorkBudget
+  engine: TemplateProcess
+  signal: AbortSignal
 }
 
 /** Spark SQL is parsed by its own engine in a run. Only its effects and its engine are checked here. */
 async function sparkFindings(
   files: readonly TextFile[],
-  { input: { pipeline }, config, work, hasSpark }: Checked & { hasSpark: boolean },
+  { input: { pipeline }, config, hasSpark, ...means }: Checked & { hasSpark: boolean },
 ): Promise<Map<string, Found>> {
   const dialect = sparkDialect({ root: 's3://lake/', namespace: pipeline.namespace })
   const found = new Map<string, Found>()
@@ -121,28 +120,14 @@ async function sparkFindings(
       own: pipeline,
       variables,
       landing: landingIn('/'),
-      work,
+      ...means,
     })
-    const draft = draftOf(inputs, file, dialect)
+    const draft = await draftOf(inputs, file, dialect)
     const refusal = draft instanceof TemplateError ? null : refusalOfQuery(draft.sql)
     const errors = [...(hasSpark ? [] : [NO_SPARK]), ...(refusal === null ? [] : [refusal])]
-    found.set(file.path, { errors, warnings: unchecked(draft, work) })
+    found.set(file.path, { errors, warnings: unchecked(draft, means.work) })
   }
   return found
-}
-
-async function inEngine<T>(
-  pool: Pick<RunEngines, 'acquire'>,
-  signal: AbortSignal,
-  work: (parse: Parse, engine: EngineLease) => Promise<T>,
-): Promise<T> {
-  const engine = await pool.acquire(signal)
-  try {
-    const number = await openEmpty(engine, signal)
-    return await work((sql) => engine.call({ kind: 'parse', number, sql }, signal), engine)
-  } finally {
-    await engine.release()
-  }
 }
 
 /** Opens an instance that sees no table and no file. */
@@ -180,7 +165,7 @@ const WATERMARKS = [null, '0']
 /** Checks each text that the template renders to, for the first run and for later runs. */
 async function checkFile(
   file: TextFile,
-  { input: { pipeline, known }, config, work, parse }: Checked & { parse: Parse },
+  { input: { pipeline, known }, config, parse, ...means }: Checked & { parse: Parse },
 ): Promise<Found> {
   const errors = new Set<string>()
   const warnings = new Set<string>()
@@ -193,24 +178,30 @@ async function checkFile(
       watermarkValue,
       watermarkType: 'BIGINT',
     }
-    const inputs = new Inputs({ namespace: pipeline.namespace, variables, landing: landingIn('/'), work })
-    const draft = draftOf(inputs, file)
-    for (const warning of unchecked(draft, work)) warnings.add(warning)
+    const inputs = new Inputs({
+      namespace: pipeline.namespace,
+      variables,
+      landing: landingIn('/'),
+      ...means,
+    })
+    const draft = await draftOf(inputs, file)
+    for (const warning of unchecked(draft, means.work)) warnings.add(warning)
     if (draft instanceof TemplateError || texts.has(draft.sql)) continue
     texts.add(draft.sql)
-    const text = inputs.textOf(draft, pipeline)
+    const text = await inputs.textOf(draft, pipeline)
     const { fault, tables } = await parse(text.sql)
     // Making a source map renders the template again, so each text gets at most one map.
     let map: SourceMap | undefined
-    const locationOf = (at: number | undefined) => {
+    const render = async (source: string) => (await inputs.draft({ file: file.path, source })).sql
+    const locationOf = async (at: number | undefined) => {
       if (at === undefined) return ''
-      map ??= sourceMapOf(file.text, draft.sql, (source) => inputs.draft({ file: file.path, source }).sql)
+      map ??= await sourceMapOf(file.text, draft.sql, render)
       return `${placeOf(at, map, draft)}: `
     }
     if (fault === null)
       for (const { at, message } of await slipsIn(tables, text, among(known?.tables, pipeline.namespace)))
-        warnings.add(locationOf(at) + message)
-    else errors.add((await barePath(file, text, parse)) ?? locationOf(fault.at) + fault.message)
+        warnings.add((await locationOf(at)) + message)
+    else errors.add((await barePath(file, text, parse)) ?? (await locationOf(fault.at)) + fault.message)
   }
   return { errors: [...errors], warnings: [...warnings] }
 }
@@ -274,9 +265,13 @@ function textOf({ pieces }: WrittenQuery, own: TableName): RefusedText | null {
 
 const RUN_STARTED_AT = '1970-01-01T00:00:00.000Z'
 
-function draftOf(inputs: Inputs, { path, text }: TextFile, dialect?: Dialect): Draft | TemplateError {
+async function draftOf(
+  inputs: Inputs,
+  { path, text }: TextFile,
+  dialect?: Dialect,
+): Promise<Draft | TemplateError> {
   try {
-    return inputs.draft({ file: path, source: text }, { dialect })
+    return await inputs.draft({ file: path, source: text }, { dialect })
   } catch (error) {
     if (error instanceof TemplateError) return error
     throw error

@@ -8,11 +8,11 @@ import { sqlReferences } from '../../../lake/pipeline/references.ts'
 import { TemplateError } from '../../../lake/pipeline/template.ts'
 import type { PublishInput } from '../../../lake/pipeline/validate.ts'
 import { type Draft, Inputs } from '../attempt/inputs.ts'
-import { schemaOf, tableExpression } from '../attempt/lake-session.ts'
 import { landingIn } from '../attempt/landing.ts'
 import { refusalOfView, storedText } from '../attempt/view-text.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
+import { schemaOf, tableExpression } from '../engine/sql-names.ts'
 import { reasonOf } from './wording.ts'
 
 // Before a view is published, its SQL is bound to the columns of its tables on main.
@@ -36,12 +36,17 @@ export async function faultsOfView(
     runStartedAt: '1970-01-01T00:00:00.000Z',
     watermarkValue: null,
   }
-  const inputs = new Inputs({ namespace: pipeline.namespace, variables, landing: landingIn('/') })
+  const inputs = new Inputs({
+    namespace: pipeline.namespace,
+    variables,
+    landing: landingIn('/'),
+    ...means,
+  })
   try {
-    const draft = inputs.draft({ file: source.path, source: source.text })
+    const draft = await inputs.draft({ file: source.path, source: source.text })
     const refusal = refusalOfView(draft, pipeline)
     if (refusal !== null) return [refusal]
-    storedText(inputs.storedSqlOf(draft))
+    storedText(await inputs.storedSqlOf(draft))
     if (schemas === undefined || !isLiteral(draft, pipeline.namespace)) return []
     const missing = draft.tables.map(tableKey).filter((key) => !schemas.has(key))
     if (missing.length > 0)

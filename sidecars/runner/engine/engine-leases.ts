@@ -26,6 +26,7 @@ import {
   type Fault,
   isAnswerOf,
   isFromEngine,
+  NO_INSTANCE,
   type RunnerAnswers,
 } from './engine-messages.ts'
 
@@ -317,6 +318,8 @@ class Lease implements EngineLease {
     if (this.#isReleased)
       throw new Error('call to an engine after its release: another run may use the engine')
     try {
+      // All other requests have the number of an instance, which a process has when it is ready.
+      if (request.number === NO_INSTANCE) await this.#engine.ready
       const attributes = { 'db.system.name': 'duckdb', 'db.operation.name': request.kind }
       return await span(`duckdb ${request.kind}`, attributes, async (active) => {
         const answer = await this.#engine.process.call(request, signal, ({ percent }) =>

@@ -3,8 +3,10 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../../lake/engine/instance.ts'
 import type { TableName } from '../../../lake/engine/traceless.ts'
 import type { Source } from '../../../lake/iceberg/read/by-name.ts'
+import { LAYERS } from '../../../lake/pipeline/names.ts'
 import type { FromEngine } from '../../engine/engine-process.ts'
 import { limits } from '../limits.ts'
+import type { TemplateText } from './rendering.ts'
 
 // The messages between the runner and its engine processes. An engine runs SQL of users, so its messages are validated.
 // Messages of the runner are not validated, because the runner controls its engines anyway.
@@ -12,7 +14,17 @@ import { limits } from '../limits.ts'
 /** The name of the author's SELECT within its instance. */
 export const RESULT = 'sluice_result'
 
+/** The number of requests that concern no instance. */
+export const NO_INSTANCE = 0
+
 export type EngineRequest =
+  /** Renders a template. `work` is what its template engine may still do. */
+  | { kind: 'render'; number: typeof NO_INSTANCE; text: TemplateText; work: bigint }
+  /** Collects the names that a template requests. */
+  | ({ kind: 'collect'; number: typeof NO_INSTANCE; work: bigint } & Pick<
+      TemplateText,
+      'template' | 'variables'
+    >)
   /** Makes a fresh instance in advance. */
   | ({ kind: 'prepare'; number: number } & EngineSize)
   /**
@@ -81,7 +93,23 @@ export interface TableView extends TableName, Source {
 const Column = Type.Object({ name: Type.String(), type: Type.String() })
 const Text = Type.Object({ key: Type.String(), value: Type.String() })
 
+/** A template's fault is an answer, because the engine has done its work. */
+const rendering = <Result extends TSchema>(result: Result) => {
+  const used = Type.BigInt({ minimum: 0n })
+  const place = Type.Optional(Type.Integer({ minimum: 1 }))
+  const fault = Type.Object({ text: Type.String(), line: place, column: place })
+  return Type.Union([Type.Object({ result, used }), Type.Object({ fault, used })])
+}
+const Names = Type.Array(Type.String())
+const Table = Type.Object({
+  namespace: Type.String(),
+  layer: Type.Union(LAYERS.map((layer) => Type.Literal(layer))),
+  name: Type.String(),
+})
+
 const answers = {
+  render: rendering(Type.Object({ sql: Type.String(), tables: Type.Array(Table), zones: Names })),
+  collect: rendering(Type.Object({ refs: Names, zones: Names })),
   prepare: Type.Null(),
   open: Type.Null(),
   /** Whether the texts were accepted and the tables are shown. */

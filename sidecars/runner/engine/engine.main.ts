@@ -74,6 +74,10 @@ async function work(id: number, request: EngineRequest): Promise<void> {
 async function answerTo(request: EngineRequest): Promise<unknown> {
   const { number } = request
   switch (request.kind) {
+    case 'render':
+      return (await rendering()).renderHere(request.text, request.work)
+    case 'collect':
+      return (await rendering()).collectHere(request, request.work)
     case 'prepare':
       instances.set(number, await EngineInstance.prepare(request))
       return null
@@ -115,6 +119,9 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
       return null
   }
 }
+
+/** Most runs need no template engine. Loading it takes 0.1 s. */
+const rendering = () => import('./rendering.ts')
 
 /** Enters the directory of the current run, so that its files have the same names in every run. */
 function enterDirectory(): void {

@@ -40,7 +40,7 @@ async function executeSql(prepared: PreparedPreview, profilePath: string): Promi
     .then((sql) => select(prepared, { instance, profilePath, sql }))
     .catch(async (error: unknown) => {
       const parsedIn = { engine, instance, find: findIn(lake, own.namespace), signal }
-      throw withLocation(await explained(error, inputs.textOf(draft, own), parsedIn), rendered)
+      throw withLocation(await explained(error, await inputs.textOf(draft, own), parsedIn), rendered)
     })
   // Only the execution is timed, because the query has no influence on the time to open an instance.
   return reported(prepared, outcome, { sql: draft.sql, started, executeMs: outcome.executeMs })

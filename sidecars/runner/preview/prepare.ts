@@ -6,7 +6,7 @@ import type { PreviewPipelineRequest } from '../../../proto/gen/sluice/query/v1/
 import type { AttemptResources } from '../attempt/attempt-resources.ts'
 import { type Draft, Inputs, readBySpark } from '../attempt/inputs.ts'
 import type { LandingOptions } from '../attempt/landing.ts'
-import { sparkDialect } from '../attempt/spark-sql.ts'
+import { sparkDialect } from '../engine/sql-names.ts'
 import { pythonDraft } from '../python/draft.ts'
 import { variablesOf } from '../write/watermark.ts'
 import { accessOf, PreviewReport, previewedTable, sourcesOf } from './preview-report.ts'
@@ -47,11 +47,18 @@ export async function prepare(
   const warn = (message: string) => report.warn(message)
   const variables = await variablesOf({ ...written, texts: [template.source], warn }, resources, signal)
   const { namespace } = own
-  const inputs = new Inputs({ namespace, own, variables, landing: resources.landing })
+  const inputs = new Inputs({
+    namespace,
+    own,
+    variables,
+    landing: resources.landing,
+    engine: resources.engine,
+    signal,
+  })
   const isSpark = config.engine === 'spark'
   const draft = isPython
     ? pythonDraft(template, namespace)
-    : inputs.draft(template, isSpark ? { dialect: sparkDialect({ root: lake.root, namespace }) } : {})
+    : await inputs.draft(template, isSpark ? { dialect: sparkDialect({ root: lake.root, namespace }) } : {})
   const readsOwn = /\b(?:this|watermark_value)\b/.test(template.source)
   const landing = {
     namespace,
@@ -67,7 +74,7 @@ export async function prepare(
   ])
   report.reads(inputs, draft)
   if (isSpark && draft.zones.length > 0) report.warn(readBySpark(draft.zones))
-  const sql = isPython ? null : inputs.sqlOf(draft)
+  const sql = isPython ? null : await inputs.sqlOf(draft)
   report.ended('template_render', performance.now() - report.started, {
     file: template.file,
     characters: (sql ?? template.source).length,

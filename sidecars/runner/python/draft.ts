@@ -7,10 +7,11 @@ import {
 } from '../../../lake/pipeline/names.ts'
 import { pythonReferences } from '../../../lake/pipeline/references.ts'
 import type { Template } from '../../../lake/pipeline/template.ts'
-import type { Dialect, Draft } from '../attempt/inputs.ts'
+import type { Draft } from '../attempt/inputs.ts'
+import type { Dialect } from '../engine/sql-names.ts'
 
 /** Python names tables and zones by its functions. */
-const PYTHON: Dialect = { engine: 'duckdb', table: tableKey, zone: (zone) => zone }
+const PYTHON: Dialect = { engine: 'duckdb', landing: null }
 
 /** The tables and zones that a Python source names in quotes. An invalid name fails when the source uses it. */
 export function pythonDraft(template: Template, namespace: string): Draft {

@@ -76,7 +76,7 @@ function makeResources(take: (lease: EngineLease, untilLate: () => Promise<never
 }
 
 const catalog = { load: async () => null, loadView: async () => null }
-const lake = { catalog, close: () => {} } as unknown as LakeSession
+const lake = { catalog, root: 's3://lake/', close: () => {} } as unknown as LakeSession
 
 async function judge(tests: Record<string, string>, { pool, time }: ReturnType<typeof makeResources>) {
   const testMain = makeTestMain(

@@ -11,14 +11,13 @@ import {
 } from '../attempt/attempt-resources.ts'
 import type { TestResult } from '../attempt/attempts.ts'
 import { Inputs } from '../attempt/inputs.ts'
-import { tableExpression } from '../attempt/lake-session.ts'
 import { type NamedTest, testsIn } from '../attempt/pipeline-files.ts'
 import { inShares, NoTimeLeft, type Shares } from '../attempt/shares.ts'
-import { sparkDialect } from '../attempt/spark-sql.ts'
 import { findIn } from '../author/slips.ts'
 import { reasonOf } from '../author/wording.ts'
 import { EnginesBusy } from '../engine/engine-leases.ts'
 import { openForTexts } from '../engine/shared-instance.ts'
+import { sparkDialect, tableExpression } from '../engine/sql-names.ts'
 import { limits } from '../limits.ts'
 import { type DraftedTest, draftsOf, draftTests, failedTest, ofDuckdb, runTest } from './quality-gate.ts'
 import { variablesOf } from './watermark.ts'
@@ -127,7 +126,7 @@ async function prepare(
   const texts = tests.map(({ file }) => file.text)
   // Warnings are ignored here, because runs and previews report them.
   const variables = await variablesOf({ ...written, texts, warn: () => {} }, resources, signal)
-  const inputs = new Inputs({ namespace, variables, landing: null })
+  const inputs = new Inputs({ namespace, variables, landing: null, engine: lease, signal })
   const drafts = await draftTests(tests, inputs, sparkDialect({ root: lake.root, namespace }))
   const tables = [own, ...draftsOf(drafts).flatMap((draft) => draft.tables)]
   await inputs.openTables(tables, lake, new Map([[tableKey(own), table]]))

@@ -7,13 +7,14 @@ import { TemplateError } from '../../../lake/pipeline/template.ts'
 import type { SparkSession } from '../../spark/session.ts'
 import type { Level } from '../attempt/attempt-log.ts'
 import type { TestResult } from '../attempt/attempts.ts'
-import type { Dialect, Draft, Inputs } from '../attempt/inputs.ts'
+import type { Draft, Inputs } from '../attempt/inputs.ts'
 import { lookedAt } from '../attempt/look.ts'
 import type { NamedTest } from '../attempt/pipeline-files.ts'
 import { judgeQuery } from '../attempt/spark-sql.ts'
 import { explained, type ParsedIn } from '../author/slips.ts'
 import { counted, reasonOf, since } from '../author/wording.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
+import type { Dialect } from '../engine/sql-names.ts'
 import { limits } from '../limits.ts'
 
 // Quality tests judge data before any reader can see it. A test that cannot be evaluated fails with its own severity. Only a
@@ -36,16 +37,20 @@ export async function draftTests(
   const drafted: DraftedTest[] = []
   for (const test of tests) {
     await nextTurn()
-    drafted.push({ test, draft: draftTest(test, inputs, spark) })
+    drafted.push({ test, draft: await draftTest(test, inputs, spark) })
   }
   return drafted
 }
 
-function draftTest({ name, file }: NamedTest, inputs: Inputs, spark: Dialect): Draft | TemplateError {
+async function draftTest(
+  { name, file }: NamedTest,
+  inputs: Inputs,
+  spark: Dialect,
+): Promise<Draft | TemplateError> {
   const { engine } = parseTest(name, file).test
   try {
     const template = { file: file.path, source: file.text }
-    return inputs.draft(template, engine === 'spark' ? { dialect: spark } : {})
+    return await inputs.draft(template, engine === 'spark' ? { dialect: spark } : {})
   } catch (error) {
     if (!(error instanceof TemplateError)) throw error
     return error
@@ -91,7 +96,7 @@ export async function runTest(
   const ended = () => ({ name, severity, durationMs: Math.round(performance.now() - started) })
   try {
     if (draft instanceof TemplateError) throw draft
-    const sql = bench.inputs.sqlOf(draft)
+    const sql = await bench.inputs.sqlOf(draft)
     const sampleRows = limits.sampleRows
     const outcome =
       draft.dialect.engine === 'spark'
@@ -119,7 +124,7 @@ export async function runTest(
     const reason = faultOf(
       draft instanceof TemplateError
         ? error
-        : await explained(error, bench.inputs.textOf(draft, bench.own), bench),
+        : await explained(error, await bench.inputs.textOf(draft, bench.own), bench),
       draft,
     )
     if (reason === null) throw error

@@ -8,8 +8,9 @@ import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { TemplateVariables } from '../../../lake/pipeline/template.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import type { AttemptResources } from '../attempt/attempt-resources.ts'
-import { openInstance, tableExpression } from '../attempt/lake-session.ts'
+import { openInstance } from '../attempt/lake-session.ts'
 import { counted } from '../author/wording.ts'
+import { tableExpression } from '../engine/sql-names.ts'
 import { limits } from '../limits.ts'
 
 /** The table that a pipeline writes, and the column that shows its progress. */

@@ -5,7 +5,7 @@ import {
   type TemplateResolver,
   type TemplateVariables,
 } from '../../../lake/pipeline/template.ts'
-import { renderPlain } from './inputs.ts'
+import { renderPlain } from './rendering.ts'
 
 const variables: TemplateVariables = {
   strategy: 'full_refresh',
