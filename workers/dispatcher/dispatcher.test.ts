@@ -558,6 +558,15 @@ describe('unusual data and interruptions', () => {
     expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
   })
 
+  test('a run of a replica recorded before the clock went back is adopted', async () => {
+    const { id, only, release } = await executing('earlier')
+    await database.sql`insert into replica (name, alive_until) values ('earlier', clock_timestamp() + interval '1 hour')`
+    await database.sql`update run set follower = 'earlier' where id = ${id}`
+    await isFollowedBy(id, only)
+    release()
+    expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
+  })
+
   test('a run between attempts precedes an older run that commits late', async () => {
     const { its, release } = holdsFirst()
     const pipeline = await pipelineNamed('overtaken')

@@ -87,9 +87,9 @@ const isDoing = (condition: string) =>
       opened.sql.unsafe(`select 1 from pg_stat_activity where datname = current_database() and ${condition}`),
     (rows) => rows.length === 1,
   )
-const insertGone = (backendPid: number) => opened.sql`
+const insertGone = (backendPid: number, leftMs = 0) => opened.sql`
   insert into leader (role, holder, backend_pid, epoch, until)
-  values ('test', 'gone', ${backendPid}, 7, clock_timestamp())`
+  values ('test', 'gone', ${backendPid}, 7, clock_timestamp() + ${leftMs}::float8 * interval '1 ms')`
 
 const fire = (leadership: Leadership) =>
   leadership.write(
@@ -285,6 +285,12 @@ test('a challenger does not end a backend with a reused process id', async () =>
   expect(await leads('one')).toMatchObject({ epoch: 8 })
   expect(await innocent.sql`select pg_backend_pid() as pid`).toEqual([{ pid }] as never)
   await innocent.close()
+})
+
+test('a lease written before the clock went back is over', async () => {
+  await insertGone(0, HOUR)
+  start('one')
+  expect(await leads('one')).toMatchObject({ epoch: 8 })
 })
 
 test('each role has its own leader', async () => {

@@ -122,7 +122,7 @@ export function startLeadership(options: LeadershipOptions): Leadership {
   }
 
   async function challenge() {
-    const leader = await currentLeader(sql, role)
+    const leader = await currentLeader(sql, role, leaseMs)
     const isOwn = leader?.holder === holder && (ownEpoch === 'any' || ownEpoch === leader.epoch)
     if (leader !== undefined && !leader.hasExpired && !isOwn) {
       if (ownEpoch === 'any') ownEpoch = 0

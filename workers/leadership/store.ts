@@ -24,6 +24,10 @@ const isLeaderHere = (tx: SqlTx, { role, epoch }: Lease) =>
 
 const leaseEnd = (tx: SqlTx, leaseMs: number) => tx`clock_timestamp() + ${leaseMs}::float8 * interval '1 ms'`
 
+/** A lease that ends later than a new one was written before the clock of the database went back. */
+const isOver = (tx: SqlTx, leaseMs: number) =>
+  tx`(until <= clock_timestamp() or until > ${leaseEnd(tx, leaseMs)})`
+
 /** Renews the lease. False: another epoch has begun, or another connection holds this epoch. */
 export const renewLease = (sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> =>
   inTransaction(sql, async (tx) => {
@@ -46,10 +50,10 @@ export const releaseLease = (sql: Sql, lease: Lease): Promise<unknown> =>
       select pg_advisory_unlock(${LOCK_CLASS}, hashtext(${lease.role}))`,
   )
 
-export const currentLeader = (sql: Sql, role: string): Promise<Leader | undefined> =>
+export const currentLeader = (sql: Sql, role: string, leaseMs: number): Promise<Leader | undefined> =>
   inTransaction(sql, async (tx) => {
     const [leader] = await tx<Leader[]>`
-      select holder, backend_pid as "backendPid", epoch::float8 as epoch, until <= clock_timestamp() as "hasExpired"
+      select holder, backend_pid as "backendPid", epoch::float8 as epoch, ${isOver(tx, leaseMs)} as "hasExpired"
       from leader where role = ${role}`
     return leader
   })
@@ -95,7 +99,7 @@ export async function beginEpoch(
     values (${role}, ${holder}, pg_backend_pid(), 1, ${leaseEnd(tx, leaseMs)})
     on conflict (role) do update
       set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = l.epoch + 1, until = excluded.until
-      where l.epoch = ${observedEpoch ?? 0} and (l.until <= clock_timestamp() or ${isOwn})
+      where l.epoch = ${observedEpoch ?? 0} and (l.until <= clock_timestamp() or l.until > ${leaseEnd(tx, leaseMs)} or ${isOwn})
     returning epoch::float8 as epoch`
   return won?.epoch ?? null
 }

@@ -657,7 +657,7 @@ function leading(stage: Stage, { sql, seats, name: holder, process }: Replica, r
         if (await renewLease(sql, lease, LEADER_LEASE_MS)) return 'renewed'
         seats.delete(role)
       }
-      const leader = await currentLeader(sql, role)
+      const leader = await currentLeader(sql, role, LEADER_LEASE_MS)
       if (leader !== undefined && !leader.hasExpired) return 'led by another'
       // Ends the old leader's backend first, because a leader paused in a transaction holds a lock on the row.
       const old = stage.paused?.step.replica?.process

@@ -185,10 +185,13 @@ const byZone = (files: readonly FrozenRow[]): OpenAttempt['landing'] => {
 export async function renewReplica(sql: Sql, replica: string): Promise<void> {
   await sql`
     insert into replica (name, alive_until)
-    values (${replica}, clock_timestamp() + ${REPLICA_EXPIRY_MS} * interval '1 millisecond')
+    values (${replica}, ${expiry(sql)})
     on conflict (name) do update set alive_until = excluded.alive_until`
   await sql`delete from replica where alive_until < clock_timestamp() - interval '1 hour'`
 }
+
+/** A replica that expires later was recorded before the clock of the database went back. */
+const expiry = (sql: Sql) => sql`clock_timestamp() + ${REPLICA_EXPIRY_MS} * interval '1 millisecond'`
 
 /** Takes over the attempts of replicas that stopped renewing. No run is executed again because of this. */
 export async function adoptOrphans(sql: Sql, follower: string, limit: number): Promise<RunId[]> {
@@ -197,7 +200,7 @@ export async function adoptOrphans(sql: Sql, follower: string, limit: number): P
       select r.id from run r join run_attempt a on a.run_id = r.id and a.state = 'open'
       left join replica p on p.name = r.follower
       where r.status in ('pending', 'running') and r.machine_version <= ${RUN_MACHINE_VERSION}
-        and (p.name is null or p.alive_until < clock_timestamp())
+        and (p.name is null or p.alive_until < clock_timestamp() or p.alive_until > ${expiry(sql)})
       order by r.id limit ${limit} for update of r skip locked)`
   return rows.map(({ id }) => id)
 }
