@@ -92,6 +92,30 @@ test('the signature of a presigned address is that of the specification', () => 
   expect(expectedSignature(signingKey(SECRET, SCOPE), presigned(), found)).toBe(found.value)
 })
 
+test('a presigned address is valid for its method, path, host and signed headers only', () => {
+  const query = PRESIGNED.replace('=host', '=content-length%3Bhost')
+  const put = (change: Partial<SignedRequest> = {}, headers: Record<string, string> = {}): SignedRequest => ({
+    ...presigned(query),
+    method: 'PUT',
+    ...change,
+    headers: new Headers({ host: 'a', 'content-length': '3', ...headers }),
+  })
+  const key = signingKey(SECRET, SCOPE)
+  const signatureOf = (request: SignedRequest) => expectedSignature(key, request, signatureIn(request))
+  const valid = signatureOf(put())
+  expect(signatureOf(put({}, { range: 'bytes=0-3' }))).toBe(valid)
+  for (const other of [
+    ...['GET', 'HEAD', 'POST', 'DELETE'].map((method) => put({ method })),
+    put({ path: '/test.txt/' }),
+    put({ query: `${query}&versionId=1` }),
+    put({}, { host: 'b' }),
+    put({}, { 'content-length': '4' }),
+  ])
+    expect(signatureOf(other)).not.toBe(valid)
+  for (const name of ['x-amz-copy-source', 'x-amz-acl', 'x-amz-content-sha256'])
+    expect(() => signatureOf(put({}, { [name]: 'a' }))).toThrow('not signed')
+})
+
 test('a presigned address is valid from fifteen minutes before its time until its end', () => {
   const found = signatureIn(presigned())
   const at = (text: string) => () => checkTime(found, new Date(text))

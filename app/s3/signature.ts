@@ -44,10 +44,24 @@ export function signatureIn({ headers, query }: SignedRequest): Signature {
   if (parameter('X-Amz-Algorithm') !== null) {
     if (authorization !== null)
       throw new S3Error('InvalidArgument', 'Only one auth mechanism allowed: sign by header or by query.')
-    return presignedIn(parameter)
+    return withSignedHeaders(presignedIn(parameter), headers)
   }
   if (authorization === null) throw new S3Error('AccessDenied', 'Access Denied: the request is not signed.')
-  return headerSignatureIn(authorization, headers)
+  return withSignedHeaders(headerSignatureIn(authorization, headers), headers)
+}
+
+/** Every header that S3 gives a meaning must be signed. */
+function withSignedHeaders(signature: Signature, headers: Headers): Signature {
+  const { signedHeaders } = signature
+  const unsigned = [...headers.keys()].find(
+    (name) => name.startsWith('x-amz-') && !signedHeaders.includes(name),
+  )
+  if (unsigned !== undefined || !signedHeaders.includes('host'))
+    throw new S3Error(
+      'AccessDenied',
+      `There were headers present in the request which were not signed: ${unsigned ?? 'host'}`,
+    )
+  return signature
 }
 
 function headerSignatureIn(authorization: string, headers: Headers): Signature {
@@ -62,18 +76,11 @@ function headerSignatureIn(authorization: string, headers: Headers): Signature {
   const payload = headers.get('x-amz-content-sha256')
   if (payload === null)
     throw new S3Error('InvalidRequest', 'Missing required header for this request: x-amz-content-sha256')
-  const names = signedHeaders.split(';')
-  const unsigned = [...headers.keys()].find((name) => name.startsWith('x-amz-') && !names.includes(name))
-  if (unsigned !== undefined || !names.includes('host'))
-    throw new S3Error(
-      'AccessDenied',
-      `There were headers present in the request which were not signed: ${unsigned ?? 'host'}`,
-    )
   return {
     ...scopeOf(credential, 'AuthorizationHeaderMalformed'),
     sessionToken: headers.get('x-amz-security-token'),
     date: dateOf(headers.get('x-amz-date')),
-    signedHeaders: names,
+    signedHeaders: signedHeaders.split(';'),
     payload,
     value,
     expiresSeconds: null,
