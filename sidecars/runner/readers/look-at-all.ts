@@ -100,7 +100,7 @@ async function changesFor(
   }
   const looked = await orNull(changesBy(reader).catch((error) => throwWithFile(error, reader)))
   const changes = looked ?? { more: inFull(call), files: null }
-  if (argument(call, 'ignore_errors')?.toLowerCase() === 'true') await warnOfIgnored(reader, changes)
+  await warnOfIgnored(reader, changes)
   known.set(key, changes)
   const added = Object.entries(changes.more).map(([name, value]) => `${name}=${value}`)
   if (added.length > 0) {
@@ -111,17 +111,27 @@ async function changesFor(
   return changes
 }
 
-/** Warns of the first row that `ignore_errors` of the author leaves out. */
-async function warnOfIgnored({ call, rows, warn }: Reader, { more, files }: Changes): Promise<void> {
-  const strict = callWith(files === null ? call : ofFiles(call, files), { ...more, ignore_errors: null })
+/** Warns of the first row that an argument of the author leaves out. */
+async function warnOfIgnored(reader: Reader, { more, files }: Changes): Promise<void> {
+  const { call, rows, warn } = reader
+  const ignoring = ['ignore_errors', 'store_rejects'].find(
+    (name) => argument(call, name)?.toLowerCase() === 'true',
+  )
+  if (ignoring === undefined) return
+  const strict = callWith(files === null ? call : ofFiles(call, files), {
+    ...more,
+    ignore_errors: null,
+    store_rejects: null,
+  })
   try {
     await rows(`SELECT max(hash(line)) FROM ${strict} line`)
   } catch (error) {
     if (!(error instanceof EngineError) || isFatal(error)) throw error
-    const reason = csvFault(error.message) ?? jsonFault(error.message) ?? error.message.split('\n')[0]
-    warn(
-      `rows are left out or empty, because of ignore_errors=true, the first one for this reason: ${reason}`,
-    )
+    const reason = csvFault(error.message) ?? jsonFault(error.message) ?? error.message.split('\n')[0] ?? ''
+    // Without its argument, the call can fail for another reason: the engine finds another format.
+    const isOfRow = reader.files.some((file) => reason.includes(landingName(file)))
+    const first = isOfRow ? `, the first one for this reason: ${reason}` : ''
+    warn(`rows are left out or empty, because of ${ignoring}=true${first}`)
   }
 }
 

@@ -274,6 +274,7 @@ test('a table of rejected rows is no error', async () => {
     [1, '2'],
     [4, '5'],
   ])
+  expect(found.warnings).toEqual([expect.stringMatching(/because of store_rejects=true, .+a\.csv line 3/)])
 })
 
 test('a code with an exponent causes a warning', async () => {
@@ -308,6 +309,13 @@ test.each([
       .join('\n'),
   })
   expect((await rows(`from ${call}`)).warnings).toEqual([])
+})
+
+test('a row that changes the format is left out without a wrong reason', async () => {
+  zone({ 'a.csv': `id,v\n${'1,2\n'.repeat(5)}x,y,z\n7,8\n` })
+  expect((await rows("from read_csv('ZONE/*', ignore_errors=true)")).warnings).toEqual([
+    'rows are left out or empty, because of ignore_errors=true',
+  ])
 })
 
 test('files with other quotes have their own format, however many they are', async () => {
