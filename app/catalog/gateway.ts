@@ -3,7 +3,7 @@ import type { Sql } from '../../drizzle/client.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { CodeVisibility } from '../access/code-visibility.ts'
-import { AppError, forbidden, notFound } from '../core/errors.ts'
+import { AppError, forbidden, notFound, retryLater } from '../core/errors.ts'
 import type { ObjectBody, ObjectInfo, ObjectStore } from '../objects/port.ts'
 import { storeNew } from '../s3/new-files.ts'
 import { visibilityOf } from './access.ts'
@@ -81,7 +81,10 @@ export function makeGateway({ sql, objects, codeVisibility }: GatewayDeps) {
         { sql, objects },
         { key, body: body ?? new Uint8Array(0), usesReserve: true },
       )
-      if (stored.kind === 'taken' || stored.kind === 'busy')
+      // The process that stored the file for an earlier call may have died, and the database notices its end a moment later.
+      if (stored.kind === 'busy')
+        throw retryLater(`another request is writing object ${key}: repeat the request`)
+      if (stored.kind === 'taken')
         throw new AppError(
           409,
           'ALREADY_EXISTS',

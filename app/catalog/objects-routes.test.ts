@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { duringTests } from '../../tools/test/during.ts'
 import { newId } from '../core/ids.ts'
+import { alone } from '../s3/store.ts'
 import { closeBranches } from './store/branches.ts'
 import { openTestCatalog, type TestAttempt } from './test-catalog.ts'
 import { anUpload, aRun, aZone } from './test-rows.ts'
@@ -69,6 +70,19 @@ test('a repeated write of a file succeeds, and other content is refused', async 
   expect(refused.status).toBe(409)
   expect(await refused.json()).toMatchObject({ error: { code: 'ALREADY_EXISTS', type: 'CONFLICT' } })
   expect(await (await get(key, attempt.token)).text()).toBe('content')
+})
+
+test('a write beside another write of the same file can be repeated', async () => {
+  const attempt = await catalog.attempt(target)
+  const key = ownFile()
+  const stored = await alone(catalog.sql, key, async () => {
+    const refused = await put(key, attempt, 'content')
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
+    expect((await refused.json()).error.message).toContain(`another request is writing object ${key}`)
+    return 'done'
+  })
+  expect(stored).toEqual({ done: 'done' })
+  expect((await put(key, attempt, 'content')).status).toBe(201)
 })
 
 test('an interrupted upload leaves no file', async () => {

@@ -28,7 +28,6 @@ const STATUS_OF = {
   NoSuchKey: 404,
   NoSuchUpload: 404,
   NotImplemented: 501,
-  OperationAborted: 409,
   PreconditionFailed: 412,
   RequestTimeTooSkewed: 403,
   ServiceUnavailable: 503,

@@ -66,7 +66,10 @@ export function makeLakeWrites({ sql, objects, newId, mayWrite, takesFiles, mayU
       if (branch !== undefined) await recordUpload(tx, { ...file, branch })
     })
     if (stored.kind === 'busy')
-      throw new S3Error('OperationAborted', 'Another request is storing an object under this key.')
+      throw new S3Error(
+        'SlowDown',
+        'Another request is storing an object under this key: repeat the request.',
+      )
     if (stored.kind === 'taken') throw taken()
     return entityTagOf(key, stored.size)
   }
