@@ -4,6 +4,7 @@ import { Code, ConnectError, createClient } from '@connectrpc/connect'
 import { runnerAt } from '../../app/rpc/clients.ts'
 import { makePool } from '../../app/rpc/pool.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { until } from '../../tools/test/until.ts'
 import { startRunner } from '../runner/testing.ts'
 import { openKernel } from '../sandbox/kernel.ts'
 import { testAccess, transportToSidecar } from './testing.ts'
@@ -48,9 +49,7 @@ test.if(hasLandlock)('SANDBOX=off lets a runner execute without confined engines
   ])
   try {
     const pool = makePool('runner', [runnerAt(runner.url, () => {}, testAccess(API))])
-    const serving = async (): Promise<unknown> =>
-      pool.check(AbortSignal.timeout(5_000)).catch(() => Bun.sleep(50).then(serving))
-    expect(await serving()).toBe('none')
+    expect(await until(() => pool.check(AbortSignal.timeout(5_000)).catch(() => null))).toBe('none')
   } finally {
     await runner.stop()
   }

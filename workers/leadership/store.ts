@@ -26,7 +26,7 @@ const leaseEnd = (tx: SqlTx, leaseMs: number) => tx`clock_timestamp() + ${leaseM
 
 /** A lease that ends later than a new one was written before the clock of the database went back. */
 const isOver = (tx: SqlTx, leaseMs: number) =>
-  tx`(until <= clock_timestamp() or until > ${leaseEnd(tx, leaseMs)})`
+  tx`(leader.until <= clock_timestamp() or leader.until > ${leaseEnd(tx, leaseMs)})`
 
 /** Renews the lease. False: another epoch has begun, or another connection holds this epoch. */
 export const renewLease = (sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> =>
@@ -95,11 +95,11 @@ export async function beginEpoch(
   { role, holder, leaseMs, observedEpoch, isOwn }: Challenge,
 ): Promise<number | null> {
   const [won] = await tx<{ epoch: number }[]>`
-    insert into leader as l (role, holder, backend_pid, epoch, until)
+    insert into leader (role, holder, backend_pid, epoch, until)
     values (${role}, ${holder}, pg_backend_pid(), 1, ${leaseEnd(tx, leaseMs)})
     on conflict (role) do update
-      set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = l.epoch + 1, until = excluded.until
-      where l.epoch = ${observedEpoch ?? 0} and (l.until <= clock_timestamp() or l.until > ${leaseEnd(tx, leaseMs)} or ${isOwn})
+      set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = leader.epoch + 1, until = excluded.until
+      where leader.epoch = ${observedEpoch ?? 0} and (${isOver(tx, leaseMs)} or ${isOwn})
     returning epoch::float8 as epoch`
   return won?.epoch ?? null
 }

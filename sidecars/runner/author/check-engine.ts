@@ -1,5 +1,4 @@
-import type { EngineLease, RunEngines } from '../engine/engine-leases.ts'
-import { makeRunSlots } from '../engine/engine-leases.ts'
+import { type EngineLease, makeRunSlots, type RunEngines } from '../engine/engine-leases.ts'
 import type { TemplateProcess } from '../engine/template-process.ts'
 import { limits } from '../limits.ts'
 
@@ -30,8 +29,11 @@ export function makeCheckEngines(pool: Pick<RunEngines, 'acquire'>): () => Check
       call: async (request, signal = new AbortController().signal) =>
         (await lease(signal)).call(request, signal),
       async release() {
-        await opened?.engine.release()
-        opened?.leave()
+        try {
+          await opened?.engine.release()
+        } finally {
+          opened?.leave()
+        }
       },
     }
   }

@@ -260,6 +260,10 @@ export const isDetecting = (call: ReaderCall): boolean => {
 export const pathsArgument = (call: ReaderCall): string | undefined =>
   call.arguments.find(({ name }) => name === null)?.text
 
-/** True if files of the call can be united by name. The engine has no table of rejected rows then. */
+/** True if the call stores rejected rows in a table. The engine cannot unite files by name then. */
+export const storesRejects = (call: ReaderCall): boolean =>
+  argument(call, 'store_rejects', 'rejects_table', 'rejects_scan') !== undefined
+
+/** True if the call may get `union_by_name`. */
 export const canUnite = (call: ReaderCall): boolean =>
-  argument(call, 'union_by_name', 'store_rejects', 'rejects_table', 'rejects_scan') === undefined
+  argument(call, 'union_by_name') === undefined && !storesRejects(call)

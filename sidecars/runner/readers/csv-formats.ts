@@ -3,7 +3,7 @@ import type { Column } from '../../../lake/engine/instance.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
 import { landingName } from '../author/csv-fault.ts'
-import { argument, callWith, canUnite, ofFile, type ReaderCall } from './calls.ts'
+import { argument, callWith, canUnite, ofFile, type ReaderCall, storesRejects } from './calls.ts'
 import { numbered, orNull, type Reader, refusal } from './reader.ts'
 
 // The formats of CSV files: delimiter, quotes, header and columns, as the engine finds them in each file.
@@ -75,12 +75,13 @@ export async function compareFormats({
   }
   const [first] = tables
   const isUnited = canUnite(call) || argument(call, 'union_by_name')?.toLowerCase() === 'true'
+  const way = storesRejects(call) ? 'read the file by a call of its own' : 'write union_by_name=true'
   if (!isUnited && first !== undefined)
     for (const { file, names } of tables) {
       const more = names.difference(first.names)
       if (more.size > 0 && !names.isDisjointFrom(first.names))
         warn(
-          `${landingName(file)}: columns that ${landingName(first.file)} does not have are left out: ${namesOf({ names: more })}: write union_by_name=true`,
+          `${landingName(file)}: columns that ${landingName(first.file)} does not have are left out: ${namesOf({ names: more })}: ${way}`,
         )
     }
   const others = tables.filter(({ names }) =>

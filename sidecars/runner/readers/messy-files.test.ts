@@ -269,11 +269,15 @@ test.each(['INTEGER', 'DOUBLE', 'DECIMAL(9,2)', 'FLOAT'])(
 
 test('a table of rejected rows is no error', async () => {
   zone({ 'a.csv': 'id,v\n1,2\nx,3\n', 'b.csv': 'id,v\n4,5\n' })
-  const found = await rows(csv.replace(')', ", store_rejects=true, types={'id': 'INTEGER'})"))
+  const rejecting = csv.replace(')', ", store_rejects=true, types={'id': 'INTEGER'})")
+  const found = await rows(rejecting)
   expect(found.rows).toEqual([
     [1, '2'],
     [4, '5'],
   ])
+  zone({ 'a.csv': 'id,v\n1,2\n', 'b.csv': 'id,v,w\n4,5,6\n' })
+  const { warnings } = await rows(rejecting)
+  expect(warnings.join()).toMatch(/b\.csv: columns that .+a\.csv .+: "w": read the file by a call of its own/)
   expect(found.warnings).toEqual([expect.stringMatching(/because of store_rejects=true, .+a\.csv line 3/)])
 })
 
