@@ -3,6 +3,7 @@
  * pipelines in `npm run test:engines`.
  */
 import { readdir, readFile, readlink } from 'node:fs/promises'
+import { installed } from './apt.ts'
 import { judgeDemo } from './engines/spark-demo.ts'
 import {
   differenceOf,
@@ -175,6 +176,11 @@ await inScratch(async () => {
   let service: Service | undefined
   let python = ''
   tally.heading('Requirements')
+  await tally.check('bubblewrap, which makes the network of Sail', async () => {
+    const find = () => Bun.which('bwrap')
+    if (find() === null) await installed('bubblewrap', find)
+    return undefined
+  })
   await tally.check('the service finds Sail', async () => {
     python = await pythonWith([SAIL])
     let isFound = false
