@@ -205,7 +205,7 @@ function detailsFrom({ [COMMENT]: description = '', ...properties }: Properties)
   return { description, properties }
 }
 
-/** The limit is not in the schema, because the first release's API document has none (docs/adr/0021-api-compatibility.md). */
+/** The limit is not in the schema, because the first release's API document has none (docs/adr/0068-oasdiff.md). */
 function requireShort(description = '') {
   if (description.length > limits.textCharacters)
     throw invalid('description', `its length must be at most ${limits.textCharacters}`)

@@ -1,6 +1,5 @@
 /**
- * Keeps `docs/openapi.json` equal to the routes. As a program, this file writes the document. `-- release` also writes
- * `docs/openapi-v1.json`, the base of later comparisons. The checks compare both.
+ * Keeps `docs/openapi.json` equal to the routes. As a program, this file writes the document.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,16 +10,12 @@ import { parseConfig } from '../../app/core/config.ts'
 import { newId } from '../../app/core/ids.ts'
 import { makeMetrics } from '../../app/core/metrics.ts'
 import { testLog } from '../../app/test-app.ts'
-import { uncorrected } from './openapi-corrections.ts'
-import { breakingChanges } from './openapi-diff.ts'
-import type { Json } from './openapi-schema.ts'
 
 const DOCS = join(import.meta.dirname, '..', '..', 'docs')
 const PRESENT = join(DOCS, 'openapi.json')
-const RELEASED = join(DOCS, 'openapi-v1.json')
 
 /** Returns the document of an open installation. The service is composed as usual, with parts that answer nothing. */
-async function presentDocument(): Promise<Json> {
+async function presentDocument(): Promise<unknown> {
   const nothing = silence()
   const service = await composeService({
     config: parseConfig({ DATABASE_URL: 'postgres://nobody@localhost/nothing' }, DOCS),
@@ -37,7 +32,7 @@ async function presentDocument(): Promise<Json> {
     const response = await service.app.fetch(
       new Request('http://localhost/swagger/json', { headers: { host: 'localhost' } }),
     )
-    return (await response.json()) as Json
+    return await response.json()
   } finally {
     service.endStreams()
     await service.stop()
@@ -53,7 +48,7 @@ function silence(): unknown {
   return nothing
 }
 
-const written = (document: Json) => `${JSON.stringify(document, null, 1)}\n`
+const written = (document: unknown) => `${JSON.stringify(document, null, 1)}\n`
 
 /** Returns what is wrong with the committed document, or undefined. */
 export async function openApiDrift(): Promise<string | undefined> {
@@ -62,17 +57,7 @@ export async function openApiDrift(): Promise<string | undefined> {
   return 'npm run generate changes docs/openapi.json'
 }
 
-/** Returns the changes that break clients of the last release, or undefined. */
-export async function openApiBreaks(): Promise<string | undefined> {
-  const released: Json = JSON.parse(await readFile(RELEASED, 'utf8'))
-  const found = uncorrected(breakingChanges(released, await presentDocument()))
-  if (found.length === 0) return undefined
-  return `/api/v1 breaks clients of docs/openapi-v1.json:\n${found.join('\n')}`
-}
-
 if (import.meta.main) {
-  const document = written(await presentDocument())
-  await writeFile(PRESENT, document)
-  if (process.argv.includes('release')) await writeFile(RELEASED, `${JSON.stringify(JSON.parse(document))}\n`)
+  await writeFile(PRESENT, written(await presentDocument()))
   process.exit(0)
 }

@@ -1,11 +1,13 @@
 /**
- * `npm run test:clients`: checks the OpenAPI document with third-party tools. Two linters read the document. A TypeScript and a
- * Python client are generated from it and type-checked. Each client then performs one journey against a real service. The tools
+ * `npm run test:clients`: checks the OpenAPI document with third-party tools. Two linters read the document. After a release,
+ * oasdiff compares the document with the released one. A TypeScript and a Python client are generated and type-checked. Each client then performs one journey against a real service. The tools
  * are installed with exact versions, for this command only.
  */
+import { existsSync } from 'node:fs'
 import { copyFile, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { goProgram } from './go.ts'
 import { insisting } from './installing.ts'
 import { pythonWith } from './python.ts'
 import { type RunOptions, run } from './run.ts'
@@ -15,6 +17,8 @@ import { Tally } from './tally.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const DOCUMENT = join('docs', 'openapi.json')
+/** The document of the last release; `npm run release:api` writes it. */
+const RELEASED = join('docs', 'openapi-released.json')
 const SOURCES = join(import.meta.dirname, 'clients')
 
 const NODE_TOOLS = [
@@ -23,6 +27,7 @@ const NODE_TOOLS = [
   'openapi-typescript@7.13.0',
   'openapi-fetch@0.17.0',
 ]
+const OASDIFF = { source: 'github.com/oasdiff/oasdiff', version: 'v1.38.0' }
 const PYTHON_TOOLS = ['openapi-python-client==0.29.1', 'mypy==2.4.1']
 /** The installation takes half a minute on an idle machine. */
 const INSTALL_LIMIT_MS = 10 * 60_000
@@ -63,6 +68,12 @@ await inScratch(async () => {
   await tally.check('spectral has no result of any severity', () =>
     succeeds({ command: [tool('spectral'), 'lint', DOCUMENT, '--fail-severity=hint'], cwd: root }),
   )
+
+  if (existsSync(join(root, RELEASED)))
+    await tally.check('oasdiff finds no change that breaks clients of the last release', async () => {
+      const oasdiff = await goProgram('oasdiff', OASDIFF)
+      return succeeds({ command: [oasdiff, 'breaking', RELEASED, DOCUMENT, '--fail-on', 'ERR'], cwd: root })
+    })
 
   tally.heading('Generated clients')
   const env: Record<string, string> = {}
