@@ -12,8 +12,7 @@ export const AuditEntry = t.Object(
     }),
     detail: t.String({ description: 'Always empty' }),
     ip: t.String({
-      description:
-        'Address of the client, from the connection or from `X-Forwarded-For` of a trusted proxy. `other` in an entry that counts refused requests of many addresses',
+      description: 'Address of the client, from the connection or from `X-Forwarded-For` of a trusted proxy',
       examples: ['127.0.0.1'],
     }),
     peer: t.String({
@@ -31,7 +30,7 @@ export const AuditEntry = t.Object(
     }),
     count: t.Integer({
       description:
-        'Number of requests in this entry: 1, or more when the entry counts refused requests of one minute',
+        'Number of requests in this entry: 1, or more when the entry counts the refused requests of one minute with this status. The other fields are those of the first',
       examples: [1],
     }),
     created_at: Instant,

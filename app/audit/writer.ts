@@ -60,12 +60,11 @@ export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) 
     await Promise.resolve()
     for (;;) {
       const entries = queue.slice(0, BATCH)
-      const counts = refusals.due(clock.elapsed(), readers > 0 || isStopping)
+      const counts = refusals.take(clock.elapsed(), readers > 0 || isStopping)
       if (entries.length + counts.length === 0) break
       batchesBegun++
       await batches.store([...entries, ...counts].sort((one, other) => one.at - other.at))
       queue.splice(0, entries.length)
-      refusals.stored(counts, clock.elapsed())
       settled += entries.length
       batchesEnded++
       onStored()
@@ -88,9 +87,9 @@ export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) 
   /** Resolves when all current entries and counts are stored or logged. */
   async function settle() {
     const upTo = pushed
-    // The next batch contains all current counts.
-    const batch = batchesBegun + 1
-    while (settled < upTo || (refusals.hasChanges() && batchesEnded < batch)) {
+    // The next batch contains all current counts. A batch that has begun may contain earlier ones.
+    const batch = batchesBegun + (refusals.hasChanges() ? 1 : 0)
+    while (settled < upTo || batchesEnded < batch) {
       start()
       endPause()
       await batchEnded.promise

@@ -63,7 +63,7 @@ export const idempotencyKeys = pgTable(
 
 /**
  * Every POST, PUT and DELETE under /api/v1 by a caller with a credential, whatever its outcome. Refused callers without a
- * credential are counted: one row may stand for many refusals.
+ * credential are counted: one row a minute and status.
  */
 export const auditEntries = pgTable(
   'audit_entry',

@@ -7,7 +7,6 @@ import { type AuditEntry, auditOf, fresh } from '../resources.ts'
 
 const KEY = 'a-key-of-the-audit-flood'
 const FLOOD = 20_000
-/** More addresses than rows that they may leave. */
 const ADDRESSES = 5_000
 const CONNECTIONS = 64
 const WRITES = 13
@@ -62,21 +61,18 @@ test('20,000 anonymous POSTs are counted and displace no entry of a key', async 
   for (const entry of ours) expect(entry).toMatchObject({ status: 201, count: 1, peer: '127.0.0.1' })
   const refused = entries.filter(({ status }) => status === 401)
   expect(total(refused)).toBe(FLOOD)
-  // At most eleven rows per address and minute; a slow machine takes some minutes.
-  expect(refused.length).toBeLessThan(100)
+  // One row a minute; a slow machine takes some minutes.
+  expect(refused.length).toBeLessThan(10)
 })
 
-test('invented client addresses share a bounded number of rows', async ({ request, service }) => {
+test('refusals of invented client addresses share a row', async ({ request, service }) => {
   const before = await wholeLog(request)
   const addressOf = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`
   const statuses = await flood(service.url, ADDRESSES, (n) => ({ 'X-Forwarded-For': addressOf(n) }))
   expect([...statuses]).toEqual([401])
   const after = await wholeLog(request)
   expect(total(after) - total(before)).toBe(ADDRESSES)
-  // At most 301 rows a minute.
-  expect(after.length - before.length).toBeLessThan(2_000)
-  const other = after.find(({ ip }) => ip === 'other')
-  expect(other).toMatchObject({ status: 401, key: '', user_id: '' })
+  expect(after.length - before.length).toBeLessThan(10)
 })
 
 test('each refusal of a caller with a key has its own entry', async ({ request }) => {
