@@ -1,52 +1,19 @@
 import { expect, test } from 'bun:test'
-import { documentOf, explainedIn, messagesOf } from './messages.ts'
+import { messageFaults } from './messages.ts'
 
-const textsIn = (text: string) =>
-  messagesOf([{ path: 'app/a.ts', text }]).map((message) => `${message.kind}: ${message.text}`)
+const SOURCES = ['throw new Error(`the disk of $' + '{host} is\n  full | slow`)', "log.warn('run ended')"]
+const row = (text: string) => `| \`${text}\` | the disk is small | free disk space |`
 
-test.each<[title: string, source: string, texts: string[]]>([
-  ['a literal', `throw new Error('disk is full')`, ['Error: disk is full']],
-  ['a value in a template', `throw new Error(\`run \${run.id} has ended\`)`, ['Error: run <id> has ended']],
-  [
-    'both branches of a condition',
-    `log.warn(a ? 'disk is full' : 'disk is slow')`,
-    ['log warn: disk is full', 'log warn: disk is slow'],
-  ],
-  ['a log line with fields', `deps.log.error('tick failed', { error })`, ['log error: tick failed']],
-  [
-    'a call of a function that returns an error',
-    `const missing = (what: string) => new Error(\`\${what} not found\`); throw missing('the run')`,
-    ['Error: <what> not found', 'missing: the run not found'],
-  ],
-  [
-    'a subclass of an error class',
-    `class A extends Error {}\nclass B extends A {}\nthrow new B('no such run')`,
-    ['B: no such run'],
-  ],
-  ['no text of a class that is no error', `new Map([['not an', 'error text']])`, []],
-  ['no code word', `throw new Error('NOT_FOUND')`, []],
-])('the texts of a source include %s', (_, source, texts) => {
-  expect(textsIn(source)).toEqual(texts)
+test('each text stands in one source, with values and line breaks', () => {
+  expect(
+    messageFaults([row('the disk of <host> is full \\| slow'), row('run ended')].join('\n'), SOURCES),
+  ).toEqual([])
 })
 
-const SOURCE = {
-  path: 'app/runs/end.ts',
-  text: `throw new Error('run ended | late')\nconst why = 'disk is full'`,
-}
-const EXPLAINED = { cause: 'the run took too long', remedy: 'raise RUN_TIMEOUT' }
-
-test('a document keeps cause and remedy of the texts that still exist', () => {
-  const before = new Map([
-    ['run ended | late', EXPLAINED],
-    ['disk is full', EXPLAINED],
-    ['a text that was removed', EXPLAINED],
+test('a text that no source contains, and a row without a remedy, are faults', () => {
+  const document = [row('the disk of <host> ended'), '| `run ended` | it ended |  |'].join('\n')
+  expect(messageFaults(document, SOURCES)).toEqual([
+    'no source contains: the disk of <host> ended',
+    'not a row with text, cause and remedy: | `run ended` | it ended |  |',
   ])
-  const after = explainedIn(documentOf([SOURCE], before))
-  expect([...after.keys()].sort()).toEqual(['disk is full', 'run ended | late'])
-  expect(after.get('run ended | late')).toEqual(EXPLAINED)
-})
-
-test('a document has an empty row for a new text', () => {
-  const rows = explainedIn(documentOf([SOURCE], new Map()))
-  expect(rows).toEqual(new Map([['run ended | late', { cause: '', remedy: '' }]]))
 })
