@@ -13,19 +13,22 @@ const migrationsOf = async (root: string) =>
   (await readdir(join(root, MIGRATIONS))).filter((name) => name.endsWith('.sql')).sort()
 
 /**
- * Extracts and sets up the version before the newest migration. Throws when the history lacks that version, because a test
- * without it would prove nothing.
+ * Extracts and sets up the version before the newest migration. The first migration makes the whole schema, so beside it alone
+ * this is the first version with the schema. Throws when the history lacks the version, because a test without it would prove
+ * nothing.
  */
-export async function previousVersion(): Promise<{ root: string; commit: string; newest: string }> {
+export async function previousVersion(): Promise<{ root: string; commit: string }> {
   const migrations = await migrationsOf(ROOT)
   const newest = migrations.at(-1) ?? ''
   // A merge may have added the file, for example under a new number.
   const onMain = ['log', '--first-parent', '-m', '--diff-filter=A', '--format=%H']
   const [added = ''] = await git(...onMain, '--', `${MIGRATIONS}/${newest}`)
-  const [commit = ''] = added === '' ? [] : await git('rev-parse', '--verify', '--quiet', `${added}^`)
+  const isFirst = migrations.length === 1
+  const revision = isFirst ? added : `${added}^`
+  const [commit = ''] = added === '' ? [] : await git('rev-parse', '--verify', '--quiet', revision)
   if (commit === '')
     throw new Error(
-      `the history lacks the version before ${newest}: clone without --depth, or run git fetch --unshallow`,
+      `the history lacks the version to upgrade from, at ${newest}: clone without --depth, or run git fetch --unshallow`,
     )
   const root = await mkdtemp(join(tmpdir(), 'previous-'))
   await mkdir(root, { recursive: true })
@@ -35,11 +38,12 @@ export async function previousVersion(): Promise<{ root: string; commit: string;
     GIT_LIMIT_MS,
   )
   const earlier = await migrationsOf(root)
-  if (earlier.includes(newest)) throw new Error(`${commit} already has ${newest}`)
+  if (earlier.includes(newest) !== isFirst)
+    throw new Error(`${commit} has the migrations ${earlier.join(', ')}`)
   await insisting('setting up the previous version', () =>
     must(['node', '.setup/setup.mjs'], root, SET_UP_LIMIT_MS),
   )
-  return { root, commit, newest }
+  return { root, commit }
 }
 
 /** The lines of git's answer; none when git fails. */

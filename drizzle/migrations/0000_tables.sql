@@ -21,7 +21,7 @@ CREATE TABLE "branch_entry" (
 	"namespace" text NOT NULL,
 	"layer" text NOT NULL,
 	"name" text NOT NULL,
-	"content_id" uuid NOT NULL,
+	"content_id" uuid,
 	"base_content" uuid,
 	CONSTRAINT "branch_entry_ref_namespace_layer_name_pk" PRIMARY KEY("ref","namespace","layer","name")
 );
@@ -32,32 +32,66 @@ CREATE TABLE "lake_commit" (
 	"number" bigint,
 	"base" bigint NOT NULL,
 	"run_id" uuid,
+	"author" text,
 	"message" text NOT NULL,
+	"tables" text[] DEFAULT '{}' NOT NULL,
 	"created_at" timestamp (3) with time zone DEFAULT clock_timestamp() NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "lake_content" (
 	"id" uuid PRIMARY KEY NOT NULL,
+	"kind" text DEFAULT 'table' NOT NULL,
 	"table_uuid" uuid NOT NULL,
 	"metadata_location" text NOT NULL,
 	"snapshot_id" text,
 	"columns" jsonb NOT NULL,
 	"row_count" bigint NOT NULL,
 	"size_bytes" bigint NOT NULL,
+	"operation" text,
+	"rows_added" bigint,
+	"rows_removed" bigint,
 	"created_at" timestamp (3) with time zone DEFAULT clock_timestamp() NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "lake_ref" (
 	"name" text PRIMARY KEY NOT NULL,
 	"state" text DEFAULT 'open' NOT NULL,
+	"kind" text DEFAULT 'run' NOT NULL,
 	"number" bigint,
 	"base" bigint,
 	"head" uuid,
 	"run_id" uuid,
 	"attempt" integer,
+	"parent" text,
+	"description" text DEFAULT '' NOT NULL,
+	"created_by" text,
+	"authors" text[] DEFAULT '{}'::text[] NOT NULL,
+	"expires_at" timestamp (3) with time zone,
 	"created_at" timestamp (3) with time zone DEFAULT clock_timestamp() NOT NULL,
+	"updated_at" timestamp (3) with time zone,
 	"closed_at" timestamp (3) with time zone,
-	CONSTRAINT "lake_ref_state" CHECK ("lake_ref"."state" in ('open', 'merged', 'deleted'))
+	"kept_until" timestamp (3) with time zone,
+	CONSTRAINT "lake_ref_state" CHECK ("lake_ref"."state" in ('open', 'merged', 'deleted')),
+	CONSTRAINT "lake_ref_kind" CHECK ("lake_ref"."kind" in ('main', 'run', 'user', 'tag'))
+);
+--> statement-breakpoint
+CREATE TABLE "lake_rename" (
+	"namespace" text NOT NULL,
+	"layer" text NOT NULL,
+	"name" text NOT NULL,
+	"to_namespace" text NOT NULL,
+	"to_layer" text NOT NULL,
+	"to_name" text NOT NULL,
+	CONSTRAINT "lake_rename_key" PRIMARY KEY("namespace","layer","name","to_namespace","to_layer","to_name")
+);
+--> statement-breakpoint
+CREATE TABLE "lake_upload" (
+	"key" text PRIMARY KEY NOT NULL,
+	"branch" text,
+	"size" bigint NOT NULL,
+	"checksum" text NOT NULL,
+	"removed_at" timestamp (3) with time zone,
+	"created_at" timestamp (3) with time zone DEFAULT clock_timestamp() NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "main_entry" (
@@ -83,6 +117,7 @@ CREATE TABLE "landing_file" (
 	"uploaded_at" timestamp (3) with time zone DEFAULT clock_timestamp() NOT NULL,
 	"archived_by_run" uuid,
 	"archived_at" timestamp (3) with time zone,
+	"quarantined_at" timestamp (3) with time zone,
 	CONSTRAINT "landing_file_name" UNIQUE("zone_id","filename")
 );
 --> statement-breakpoint
@@ -105,6 +140,8 @@ CREATE TABLE "namespace" (
 	"id" uuid DEFAULT gen_random_uuid() NOT NULL,
 	"owner" text,
 	"description" text DEFAULT '' NOT NULL,
+	"properties" jsonb DEFAULT '{}'::jsonb NOT NULL,
+	"protection" jsonb DEFAULT '{"review":"none"}'::jsonb NOT NULL,
 	"created_at" timestamp (3) with time zone DEFAULT clock_timestamp() NOT NULL,
 	CONSTRAINT "namespace_id" UNIQUE("id")
 );
@@ -117,6 +154,8 @@ CREATE TABLE "pipeline_version" (
 	"pipeline_type" text NOT NULL,
 	"published_versions" jsonb NOT NULL,
 	"landing_zones" jsonb NOT NULL,
+	"placement" jsonb,
+	"tags" text[] DEFAULT '{}'::text[] NOT NULL,
 	"created_at" timestamp (3) with time zone DEFAULT clock_timestamp() NOT NULL,
 	CONSTRAINT "pipeline_version_number" UNIQUE("pipeline_id","version_number")
 );
@@ -136,8 +175,11 @@ CREATE TABLE "pipeline" (
 	"draft_machine_version" integer NOT NULL,
 	"draft_dirty" boolean NOT NULL,
 	"draft_revision" bigint DEFAULT 0 NOT NULL,
+	"draft_authors" text[] DEFAULT '{}'::text[] NOT NULL,
 	"published_version" integer,
 	"published_at" timestamp (3) with time zone,
+	"review" text,
+	"tags" text[] DEFAULT '{}'::text[] NOT NULL,
 	"max_versions" integer DEFAULT 50 NOT NULL,
 	"created_at" timestamp (3) with time zone DEFAULT clock_timestamp() NOT NULL,
 	"updated_at" timestamp (3) with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -199,6 +241,7 @@ CREATE TABLE "quality_result" (
 	"value" bigint NOT NULL,
 	"duration_ms" bigint NOT NULL,
 	"error" text,
+	"samples" text[] DEFAULT '{}'::text[] NOT NULL,
 	"created_at" timestamp (3) with time zone DEFAULT clock_timestamp() NOT NULL,
 	CONSTRAINT "quality_result_run_id_name_pk" PRIMARY KEY("run_id","name")
 );
@@ -208,6 +251,7 @@ CREATE TABLE "run_attempt" (
 	"attempt" integer NOT NULL,
 	"pipeline_id" uuid NOT NULL,
 	"branch" text NOT NULL,
+	"run_branch" text DEFAULT 'main' NOT NULL,
 	"base_commit" bigint NOT NULL,
 	"landing_watermark" bigint NOT NULL,
 	"runner_url" text NOT NULL,
@@ -218,6 +262,11 @@ CREATE TABLE "run_attempt" (
 	"closed_at" timestamp (3) with time zone,
 	CONSTRAINT "run_attempt_run_id_attempt_pk" PRIMARY KEY("run_id","attempt"),
 	CONSTRAINT "run_attempt_state" CHECK ("run_attempt"."state" in ('open', 'closed'))
+);
+--> statement-breakpoint
+CREATE TABLE "run_diff" (
+	"run_id" uuid PRIMARY KEY NOT NULL,
+	"diff" jsonb NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "run_file" (
@@ -238,6 +287,22 @@ CREATE TABLE "run_log" (
 	CONSTRAINT "run_log_run_id_seq_pk" PRIMARY KEY("run_id","seq")
 );
 --> statement-breakpoint
+CREATE TABLE "run_review" (
+	"run_id" uuid PRIMARY KEY NOT NULL,
+	"attempt" integer NOT NULL,
+	"entered_at" timestamp (3) with time zone NOT NULL,
+	"expires_at" timestamp (3) with time zone NOT NULL,
+	"timeout_hours" integer NOT NULL,
+	"four_eyes" boolean NOT NULL,
+	"reviewed_ms" bigint DEFAULT 0 NOT NULL,
+	"tested_commit" uuid NOT NULL,
+	"rows_written" bigint NOT NULL,
+	"landing_file_ids" uuid[] NOT NULL,
+	"archives_landing_zones" boolean NOT NULL,
+	"input_tables" text[] DEFAULT '{}'::text[] NOT NULL,
+	"stale_inputs" jsonb
+);
+--> statement-breakpoint
 CREATE TABLE "run" (
 	"id" uuid PRIMARY KEY NOT NULL,
 	"pipeline_id" uuid NOT NULL,
@@ -246,15 +311,19 @@ CREATE TABLE "run" (
 	"pipeline" text NOT NULL,
 	"pipeline_type" text NOT NULL,
 	"trigger" text NOT NULL,
+	"branch" text DEFAULT 'main' NOT NULL,
+	"draft" boolean DEFAULT false NOT NULL,
 	"version_number" integer,
 	"pins" jsonb NOT NULL,
 	"landing_zones" jsonb NOT NULL,
+	"placement" jsonb,
 	"snapshot" jsonb NOT NULL,
 	"machine_version" integer NOT NULL,
 	"status" text NOT NULL,
 	"phase" text,
 	"attempt" integer DEFAULT 0 NOT NULL,
 	"waiting" boolean DEFAULT true NOT NULL,
+	"waiting_reason" text,
 	"not_before" timestamp (3) with time zone,
 	"follower" text,
 	"started_at" timestamp (3) with time zone,
@@ -270,6 +339,7 @@ CREATE TABLE "run" (
 	"schedule_due" timestamp (3) with time zone,
 	"chain_depth" integer DEFAULT 0 NOT NULL,
 	"landing_file_id" uuid,
+	"requested_by" text,
 	"traceparent" text,
 	"tracestate" text,
 	"created_at" timestamp (3) with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -421,10 +491,15 @@ ALTER TABLE "trigger_dependency" ADD CONSTRAINT "trigger_dependency_trigger_id_t
 ALTER TABLE "trigger" ADD CONSTRAINT "trigger_pipeline_id_pipeline_id_fk" FOREIGN KEY ("pipeline_id") REFERENCES "public"."pipeline"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 CREATE INDEX "access_grant_grantee" ON "access_grant" USING btree ("grantee_id","resource_type","resource_id");--> statement-breakpoint
 CREATE INDEX "branch_entry_content" ON "branch_entry" USING btree ("content_id");--> statement-breakpoint
+CREATE INDEX "branch_entry_base_content" ON "branch_entry" USING btree ("base_content");--> statement-breakpoint
 CREATE UNIQUE INDEX "lake_commit_number" ON "lake_commit" USING btree ("number") WHERE number is not null;--> statement-breakpoint
 CREATE INDEX "lake_commit_ref" ON "lake_commit" USING btree ("ref");--> statement-breakpoint
 CREATE INDEX "lake_ref_closed" ON "lake_ref" USING btree ("closed_at") WHERE closed_at is not null;--> statement-breakpoint
 CREATE INDEX "lake_ref_open" ON "lake_ref" USING btree ("created_at") WHERE state = 'open' and name <> 'main';--> statement-breakpoint
+CREATE INDEX "lake_ref_listed" ON "lake_ref" USING btree ("kind","name") WHERE kind in ('user', 'tag');--> statement-breakpoint
+CREATE INDEX "lake_ref_kept" ON "lake_ref" USING btree ("kept_until") WHERE kept_until is not null;--> statement-breakpoint
+CREATE INDEX "lake_ref_parent" ON "lake_ref" USING btree ("parent") WHERE parent is not null;--> statement-breakpoint
+CREATE INDEX "lake_upload_created" ON "lake_upload" USING btree ("created_at");--> statement-breakpoint
 CREATE UNIQUE INDEX "main_entry_live" ON "main_entry" USING btree ("namespace","layer","name") WHERE to_commit is null;--> statement-breakpoint
 CREATE INDEX "main_entry_content" ON "main_entry" USING btree ("content_id");--> statement-breakpoint
 CREATE INDEX "main_entry_changes" ON "main_entry" USING btree ("from_commit");--> statement-breakpoint
@@ -441,17 +516,24 @@ CREATE INDEX "pipeline_deleted" ON "pipeline" USING btree ("deleted_at") WHERE d
 CREATE INDEX "pipeline_created" ON "pipeline" USING btree ("created_at","id");--> statement-breakpoint
 CREATE INDEX "pipeline_named" ON "pipeline" USING btree ("name","namespace","layer");--> statement-breakpoint
 CREATE INDEX "quality_result_of_test" ON "quality_result" USING btree ("pipeline_id","name","created_at");--> statement-breakpoint
-CREATE UNIQUE INDEX "run_attempt_one_open" ON "run_attempt" USING btree ("pipeline_id") WHERE state = 'open';--> statement-breakpoint
+CREATE INDEX "quality_result_failed" ON "quality_result" USING btree ("pipeline_id") WHERE status = 'failed';--> statement-breakpoint
+CREATE UNIQUE INDEX "run_attempt_one_open" ON "run_attempt" USING btree ("pipeline_id","run_branch") WHERE state = 'open';--> statement-breakpoint
+CREATE INDEX "run_file_of_zone" ON "run_file" USING btree ("zone_id","run_id","landing_file_id");--> statement-breakpoint
 CREATE UNIQUE INDEX "run_of_trigger_event" ON "run" USING btree ("trigger_id","trigger_event") WHERE trigger_id is not null;--> statement-breakpoint
 CREATE UNIQUE INDEX "run_of_schedule" ON "run" USING btree ("schedule_id","schedule_due") WHERE schedule_id is not null;--> statement-breakpoint
-CREATE INDEX "run_success" ON "run" USING btree ("pipeline_id","finished_at","id") WHERE status = 'success';--> statement-breakpoint
-CREATE INDEX "run_queue" ON "run" USING btree ("pipeline_id","status" DESC NULLS LAST,"created_at","id") WHERE waiting;--> statement-breakpoint
+CREATE INDEX "run_success" ON "run" USING btree ("pipeline_id","finished_at","id") WHERE status = 'success' and branch = 'main';--> statement-breakpoint
+CREATE INDEX "run_queue" ON "run" USING btree ("pipeline_id","branch","status" DESC NULLS LAST,"created_at","id") WHERE waiting;--> statement-breakpoint
 CREATE INDEX "run_active" ON "run" USING btree ("pipeline_id") WHERE status in ('pending', 'running');--> statement-breakpoint
-CREATE UNIQUE INDEX "run_one_running" ON "run" USING btree ("pipeline_id") WHERE status = 'running';--> statement-breakpoint
+CREATE UNIQUE INDEX "run_one_running" ON "run" USING btree ("pipeline_id","branch") WHERE status = 'running' and phase not in ('review', 'waiting');--> statement-breakpoint
+CREATE INDEX "run_in_review" ON "run" USING btree ("id") WHERE status = 'running' and phase = 'review';--> statement-breakpoint
+CREATE INDEX "run_on_branch" ON "run" USING btree ("branch","created_at","id") WHERE branch <> 'main';--> statement-breakpoint
+CREATE INDEX "run_of_branch" ON "run" USING btree ("branch") WHERE status in ('pending', 'running') and branch <> 'main';--> statement-breakpoint
 CREATE INDEX "run_followed" ON "run" USING btree ("follower") WHERE follower is not null;--> statement-breakpoint
 CREATE INDEX "run_created" ON "run" USING btree ("created_at","id","status","namespace","layer");--> statement-breakpoint
 CREATE INDEX "run_of_pipeline" ON "run" USING btree ("pipeline_id","created_at","id","status");--> statement-breakpoint
 CREATE INDEX "run_status" ON "run" USING btree ("status","created_at","id","namespace","layer");--> statement-breakpoint
+CREATE INDEX "run_duration" ON "run" USING btree ("duration_ms","id") WHERE duration_ms is not null;--> statement-breakpoint
+CREATE INDEX "run_finished" ON "run" USING btree ("finished_at","id") WHERE finished_at is not null;--> statement-breakpoint
 CREATE INDEX "audit_entry_created" ON "audit_entry" USING btree ("created_at","id");--> statement-breakpoint
 CREATE INDEX "idempotency_key_created" ON "idempotency_key" USING btree ("created_at");--> statement-breakpoint
 CREATE INDEX "outbox_due" ON "outbox" USING btree ("due_at","id");--> statement-breakpoint
@@ -468,7 +550,8 @@ CREATE INDEX "trigger_due" ON "trigger" USING btree ("due_at","id") WHERE due_at
 CREATE INDEX "trigger_cooling" ON "trigger" USING btree ("cooling_until") WHERE state = 'cooling';--> statement-breakpoint
 CREATE UNIQUE INDEX "trigger_token" ON "trigger" USING btree ("token_hash") WHERE token_hash is not null;
 --> statement-breakpoint
-INSERT INTO "lake_ref" ("name", "state", "number") VALUES ('main', 'open', 0);
+-- Written by hand from here on: rows that always exist, the triggers that count runs, and settings of tables.
+INSERT INTO "lake_ref" ("name", "state", "number", "kind") VALUES ('main', 'open', 0, 'main');
 --> statement-breakpoint
 INSERT INTO "namespace" ("name", "description") VALUES ('default', 'The namespace that always exists');
 --> statement-breakpoint

@@ -1,1 +1,0 @@
-ALTER TABLE "lake_content" ADD COLUMN "kind" text DEFAULT 'table' NOT NULL;

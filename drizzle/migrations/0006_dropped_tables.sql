@@ -1,1 +1,0 @@
-ALTER TABLE "branch_entry" ALTER COLUMN "content_id" DROP NOT NULL;

@@ -1,2 +1,0 @@
-CREATE INDEX "run_duration" ON "run" USING btree ("duration_ms","id") WHERE duration_ms is not null;--> statement-breakpoint
-CREATE INDEX "run_finished" ON "run" USING btree ("finished_at","id") WHERE finished_at is not null;

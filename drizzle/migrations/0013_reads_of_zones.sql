@@ -1,1 +1,0 @@
-CREATE INDEX "run_file_of_zone" ON "run_file" USING btree ("zone_id","run_id","landing_file_id");

@@ -1,1 +1,0 @@
-ALTER TABLE "landing_file" ADD COLUMN "quarantined_at" timestamp (3) with time zone;
