@@ -3,7 +3,7 @@
 import process from 'node:process'
 import { type Database, migrate, openDatabase, type Sql, UnknownHistory } from '../drizzle/client.ts'
 import { startTracing } from '../proto/spans.ts'
-import { settleLakeRoot } from './catalog/lake-root.ts'
+import { requireLakeRoot } from './catalog/lake-root.ts'
 import { withCheckout } from './checkout.ts'
 import { composeService, type Service } from './compose.ts'
 import type { ProcessBackground } from './core/background.ts'
@@ -89,7 +89,7 @@ async function start(config: Config, { serve, makeBackground, startEffects }: Pr
   const { database, patient } = await openMigrated(config)
   const { sql } = database
   const objects = await openObjectStore(config.store)
-  await settleLakeRoot({ database, objects, root: config.lakeRoot, clock, log })
+  await requireLakeRoot(sql, config.lakeRoot)
   const background = makeBackground({ config, processId: newId(), sql, objects, log, metrics })
   const service = await composeService({
     config,

@@ -14,7 +14,6 @@ const lake = duringTests(() =>
   openTestCatalog(
     undefined,
     {},
-    undefined,
     (sql) => {
       const { service } = mergesOf(sql, async (tables) => {
         judged.push(...tables.map(({ name }) => name))

@@ -1,12 +1,17 @@
 /** New states of tables under other names: renamed tables and registered metadata files. Data files stay where they are. */
-import { BadLocation, keyIn, rootIn, tableLocation } from '../../lake/iceberg/format/location.ts'
+import {
+  BadLocation,
+  keyIn,
+  LOCATION_PROPERTIES,
+  rootIn,
+  tableLocation,
+} from '../../lake/iceberg/format/location.ts'
 import {
   formerDirectories,
   type TableMetadata,
   UnsupportedTable,
   withFormerDirectories,
 } from '../../lake/iceberg/format/metadata.ts'
-import { LOCATION_PROPERTIES } from '../../lake/iceberg/format/relocated.ts'
 import { applyUpdates } from '../../lake/iceberg/format/updates.ts'
 import type { TableUpdate } from '../../lake/iceberg/format/wire.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'

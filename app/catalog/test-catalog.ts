@@ -121,13 +121,11 @@ export interface TestAttempt {
 }
 
 /**
- * `appParts` override an open installation. `lakeRoot` is the root of the lake when the test starts. With `mergeToMain`, users
- * commit to main.
+ * `appParts` override an open installation. With `mergeToMain`, users commit to main.
  */
 export async function openTestCatalog(
   codeVisibility?: CodeVisibility,
   appParts: Parameters<typeof testApp>[0] = {},
-  lakeRoot = ROOT,
   mergeToMain: ((sql: Database['sql']) => MergeToMain) | null = null,
   columnsOfQuery: ColumnsOfQuery | null = null,
 ): Promise<TestCatalog> {
@@ -140,7 +138,7 @@ export async function openTestCatalog(
   const directory = await mkdtemp(join(tmpdir(), 'sluice-catalog-'))
   const scratch = directory
   const objects = await openObjectStore({ kind: 'disk', root: join(directory, 'objects') })
-  const tokens = makeTokens('a secret of the tests', lakeRoot)
+  const tokens = makeTokens('a secret of the tests', ROOT)
   const credentials = makeCredentials('a secret of the tests', systemClock)
   const namespaces = makeNamespaceService({ db })
   const { routes, objectRoutes, userRoutes, endpointOf } = makeCatalog({
@@ -148,7 +146,7 @@ export async function openTestCatalog(
     objects,
     files: makeMetadataFiles({ objects, newId }),
     tokens,
-    lakeRoot,
+    lakeRoot: ROOT,
     codeVisibility,
     clock: systemClock,
     newId,

@@ -1,10 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { directObjects } from '../../workers/runtime/object-calls.ts'
-import { systemClock } from '../core/clock.ts'
 import type { ReaperObjects } from '../retention/reaping.ts'
-import { testLog } from '../test-app.ts'
-import { settleLakeRoot } from './lake-root.ts'
 import { headOfMain } from './store/branches.ts'
 import { keptCommit } from './store/kept-commits.ts'
 import { tableAt } from './store/tables.ts'
@@ -120,26 +117,6 @@ describe('files', () => {
     await tick()
     expect((await files()).filter((key) => key.includes('/data/'))).toHaveLength(1)
     expect(await rows()).toEqual([{ a: 2 }])
-  })
-
-  test('removes the former metadata of a lake that got another root', async () => {
-    const { write, rows, files } = await someTable()
-    await write('select 1 as a')
-    await write('select 2 as a', 'append')
-    const { objects } = lake.catalog
-    await settleLakeRoot({
-      database: lake.catalog,
-      objects,
-      root: 's3://another/',
-      clock: systemClock,
-      log: testLog,
-    })
-    await age(4)
-    expect((await tick()).lakeFilesRemoved).toBeGreaterThan(0)
-    const left = await files()
-    expect(left.filter((key) => key.includes('/data/'))).toHaveLength(2)
-    for (const key of left.filter((key) => key.includes('/metadata/'))) expect(key).toMatch(/-r[0-9a-f]{8}\./)
-    expect(await rows()).toEqual([{ a: 1 }, { a: 2 }])
   })
 
   test('removes the parts of an abandoned upload to the S3 endpoint', async () => {

@@ -65,7 +65,7 @@ export async function startTestQueries(
   through: readonly string[] = [],
 ): Promise<TestQueries> {
   const [catalog, directory] = await Promise.all([
-    openTestCatalog(undefined, {}, undefined, null, (...asked) => columnsOfQuery(...asked)),
+    openTestCatalog(undefined, {}, null, (...asked) => columnsOfQuery(...asked)),
     mkdtemp(join(tmpdir(), 'sluice-query-')),
   ])
   const lines: string[] = []

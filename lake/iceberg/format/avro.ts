@@ -8,14 +8,6 @@ import avsc, { type Schema, type Type } from 'avsc'
 import { type AvroSchema, BadAvro, INT64 } from './avro-schema.ts'
 import { Cursor, type ReadValue, readerOfSchema, readTexts } from './avro-values.ts'
 
-export interface AvroFile {
-  /** The schema as JSON text. */
-  readonly schema: string
-  /** Key metadata of the file, without avro.schema and avro.codec. */
-  readonly metadata: Readonly<Record<string, string>>
-  readonly records: readonly AvroRecord[]
-}
-
 export type AvroRecord = Readonly<Record<string, unknown>>
 
 /** The number of records per block. A reader holds one decoded block at a time. */
@@ -148,22 +140,20 @@ function syncMarker(parts: readonly (string | Uint8Array)[]): Buffer {
   return hash.digest().subarray(0, SYNC_BYTES)
 }
 
-/**
- * Reads a file. `adapt` must be a long-lived function, because the compiled readers are cached under it.
- * @throws BadAvro
- */
-export function readAvro(bytes: Uint8Array, adapt: Adapt): AvroFile {
-  const { schema, metadata, batches } = openAvro(bytes, adapt)
-  return { schema, metadata, records: [...batches].flat() }
-}
-
 /** A file whose records are decoded while they are read. */
-export interface OpenAvro extends Omit<AvroFile, 'records'> {
+export interface OpenAvro {
+  /** The schema as JSON text. */
+  readonly schema: string
+  /** Key metadata of the file, without avro.schema and avro.codec. */
+  readonly metadata: Readonly<Record<string, string>>
   /** Each batch takes some milliseconds. @throws BadAvro */
   readonly batches: Generator<readonly AvroRecord[]>
 }
 
-/** Reads the header of a file. @throws BadAvro */
+/**
+ * Reads the header of a file. `adapt` must be a long-lived function, because the compiled readers are cached under it.
+ * @throws BadAvro
+ */
 export function openAvro(bytes: Uint8Array, adapt: Adapt): OpenAvro {
   return readable(() => {
     const cursor = new Cursor(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))
@@ -241,27 +231,6 @@ function nextBatch(block: Cursor, read: ReadValue, left: number): AvroRecord[] {
   }
   // A batch has at least one record, also when the block is at its end.
   return batch
-}
-
-/**
- * Copies a file with changed records. The schema and the metadata stay the same, and so does every value that `changeFor`
- * leaves as it is. `adapt` must mark every long as INT64, or large values would change.
- * @throws BadAvro
- */
-export function mapAvro(
-  bytes: Uint8Array,
-  adapt: Adapt,
-  changeFor: (schema: AvroSchema) => (record: AvroRecord) => AvroRecord,
-): Uint8Array {
-  const { schema: text, metadata, records } = readAvro(bytes, adapt)
-  const schema = adapt(JSON.parse(text))
-  const changed = records.map(changeFor(schema))
-  try {
-    return writeAvro(schema, metadata, changed)
-  } catch (cause) {
-    // Avro restricts names of fields, which a reader need not check.
-    throw new BadAvro(`the Avro file cannot be copied: ${String(cause)}`, { cause })
-  }
 }
 
 function inflate(codec: string, data: Buffer, maxOutputLength: number): Buffer {

@@ -48,6 +48,14 @@ export function rootIn(location: string): string {
 export const placeIn = (location: string): string =>
   location.slice(Math.max(0, location.indexOf(`/${LAKE_PREFIX}`)))
 
+/** Table properties of Iceberg that hold a location. */
+export const LOCATION_PROPERTIES: ReadonlySet<string> = new Set([
+  'write.data.path',
+  'write.metadata.path',
+  'write.object-storage.path',
+  'write.folder-storage.path',
+])
+
 /**
  * The location of a table: `<root>_lake/<namespace>/<layer>/<name>-<first 8 digits of its uuid>`. The uuid distinguishes a
  * table from an earlier table of the same name. A retained commit may still need the files of the earlier table.

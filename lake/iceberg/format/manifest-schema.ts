@@ -224,19 +224,6 @@ function withInt64(type: AvroSchema): AvroSchema {
   return type === 'null' ? type : INT64
 }
 
-/** Marks every long of a schema, so that a copy of a file has exactly the same values. */
-export function exactLongs(schema: AvroSchema): AvroSchema {
-  if (isUnion(schema)) return schema.map(exactLongs)
-  if (isLong(schema)) return int64As(schema)
-  if (isArray(schema)) return { ...schema, items: exactLongs(schema.items) }
-  if (!isRecord(schema)) return schema
-  return { ...schema, fields: schema.fields.map((part) => ({ ...part, type: exactLongs(part.type) })) }
-}
-
-/** A field of a record by its id. */
-export const fieldById = (schema: AvroSchema, id: number): AvroField | undefined =>
-  isRecord(schema) ? schema.fields.find((part) => part['field-id'] === id) : undefined
-
 function namesById(schema: AvroSchema): NamesById {
   const names = new Map<number, { name: string; isInt64: boolean }>()
   const visit = (part: AvroSchema) => {

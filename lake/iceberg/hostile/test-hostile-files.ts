@@ -13,7 +13,6 @@ import {
   writeManifestList,
 } from '../format/manifest.ts'
 import { parseMetadata, UnsupportedTable } from '../format/metadata.ts'
-import { positionDeletesIn, relocatedList, relocatedManifest } from '../format/relocated.ts'
 import { BadDeletionVector, deletedLines } from '../read/deletion-vector.ts'
 import { deletionVector } from '../read/test-vector.ts'
 import { parseViewMetadata } from '../view.ts'
@@ -91,7 +90,6 @@ const METADATA = {
 }
 
 const INHERITED = { sequenceNumber: 1, addedSnapshotId: 7n, firstRowId: 0 }
-const ROOT = 's3://other/'
 const MANIFESTS = [manifestOf(0), manifestOf(3), manifestOf(300)]
 const LISTS = [listOf(0), listOf(2), listOf(300)]
 
@@ -104,18 +102,6 @@ export const DECODERS: readonly Decoder[] = [
     valid: MANIFESTS,
   },
   { name: 'manifest list', decode: readManifestList, errors: [BadAvro], valid: LISTS },
-  {
-    name: 'copied manifest',
-    decode: (bytes) => [positionDeletesIn(bytes, ROOT), relocatedManifest(bytes, ROOT, new Map())],
-    errors: [BadAvro, UnsupportedTable],
-    valid: MANIFESTS,
-  },
-  {
-    name: 'copied manifest list',
-    decode: (bytes) => relocatedList(bytes, ROOT, new Map()),
-    errors: [BadAvro],
-    valid: LISTS,
-  },
   {
     name: 'deletion vector',
     decode: (bytes) => [...deletedLines(bytes, 5)],
