@@ -2,6 +2,7 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import { accessBy, everythingToAll } from './access/access.ts'
 import { makeGuard } from './access/guard.ts'
+import { RULES } from './access/rules.ts'
 import type { Resources } from './access/service.ts'
 import type { AuditTrail } from './audit/service.ts'
 import { makeAccessTokens } from './auth/access-tokens.ts'
@@ -135,6 +136,7 @@ export function buildApp(parts: AppParts): App {
       version: config.version,
       hasKeys: config.apiKeys.length > 0,
       hasTokens: config.oidc !== null || auth !== null,
+      neededRight: (method, pattern) => RULES[`${method} ${pattern}`]?.summary,
     }),
   )
   const pages = together([homeRoutes(), swagger, inspectorPage(), consoleRoutes()])

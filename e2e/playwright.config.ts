@@ -10,7 +10,7 @@ const chromium = process.env.CHROMIUM_PATH
 /** Attack tests that need a service with secrets to lose, or take longer than the usual tests may. */
 const ATTACKS = [
   'security/*-escape.spec.ts',
-  'security/{audit-flood,browser-attacks,bypass,claims,credentials,disk-space,exhaustion,forged-identity,function-level,iceberg,identifiers,large-answers,license,matrix,object-level,path-traversal,s3,secret-leaks,side-channels,side-channels-of-lists,sidecar-ports,ssrf,unsafe-parsing}.spec.ts',
+  'security/{audit-flood,browser-attacks,bypass,claims,credentials,disk-space,exhaustion,forged-identity,identifiers,large-answers,license,matrix,object-level,path-traversal,s3,secret-leaks,side-channels,side-channels-of-lists,sidecar-ports,ssrf,unsafe-parsing}.spec.ts',
 ]
 
 /**

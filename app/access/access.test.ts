@@ -9,24 +9,6 @@ setDefaultTimeout(60_000)
 const pro = duringTests(openPro)
 
 describe('owners and grants', () => {
-  test('a right on a namespace applies to its contents and nowhere else', async () => {
-    const space = await pro.newNamespace('ann')
-    const pipeline = await pro.newPipeline('ann', space.name)
-    const elsewhere = await pro.newPipeline('ann')
-    await pro.share('ann', 'bob', space, 'write')
-    expect(await pro.statusOf('bob', 'PUT', pipeline.path, { description: 'x' })).toBe(200)
-    expect(await pro.statusOf('bob', 'DELETE', pipeline.path)).toBe(403)
-    expect(await pro.statusOf('bob', 'GET', elsewhere.path)).toBe(404)
-    expect(await pro.statusOf('bob', 'PUT', `/namespaces/${space.name}`, { description: 'x' })).toBe(204)
-    expect(await pro.statusOf('bob', 'DELETE', `/namespaces/${space.name}`)).toBe(403)
-    // A pipeline that bob creates there is his, but ann still has her rights on the namespace.
-    const his = await pro.newPipeline('bob', space.name)
-    expect(await pro.statusOf('ann', 'DELETE', his.path)).toBe(204)
-    expect(
-      await pro.statusOf('cyd', 'POST', '/pipelines', { namespace: space.name, layer: 'gold', name: 'x' }),
-    ).toBe(403)
-  })
-
   test('one query finds everything that a user may see', async () => {
     const { sql } = pro.parts
     await sql`
@@ -53,28 +35,6 @@ describe('owners and grants', () => {
 })
 
 describe('files', () => {
-  test("the pipeline, zone or namespace of a file's folder decides rights", async () => {
-    const space = await pro.newNamespace('ann')
-    const pipeline = await pro.newPipeline('bob')
-    const zone = pro.freshName('fz')
-    await pro.call('bob', 'POST', '/landing-zones', { namespace: 'default', name: zone })
-    const paths = {
-      pipeline: `default/pipelines/silver/${pipeline.name}/notes.md`,
-      zone: `default/landing/${zone}/notes.md`,
-      rest: `${space.name}/notes.md`,
-    }
-    const writes = async (user: string) =>
-      Promise.all(
-        Object.values(paths).map((path) => pro.statusOf(user, 'PUT', `/files/${path}`, { content: 'x' })),
-      )
-    expect(await writes('bob')).toEqual([200, 200, 403])
-    expect(await writes('ann')).toEqual([403, 403, 200])
-    expect(await writes('eve')).toEqual([403, 403, 403])
-    expect(await pro.statusOf('eve', 'GET', `/files/${paths.rest}`)).toBe(404)
-    expect(await pro.statusOf('eve', 'DELETE', `/files/${paths.zone}`)).toBe(403)
-    expect(await pro.statusOf('bob', 'GET', `/files/${paths.zone}`)).toBe(200)
-  })
-
   test('an upload is refused by the path in its form body', async () => {
     const pipeline = await pro.newPipeline('ann')
     const path = `default/pipelines/silver/${pipeline.name}/up.txt`

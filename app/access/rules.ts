@@ -20,7 +20,7 @@ export interface RuleRequest {
 }
 
 export interface Rule {
-  /** The needed right, for readers of the table. */
+  /** The needed right, for readers of the table and of the OpenAPI document. */
   readonly summary: string
   /** Throws 403, or the 404 of a missing resource. */
   check(request: RuleRequest, resources: Resources): void | Promise<void>
@@ -308,7 +308,6 @@ const T = '/api/v1/tables/:ns/:layer/:name'
 const I = '/api/v1/inspector/:machine'
 const V = '/iceberg/v1'
 const N = `${V}/:prefix/namespaces`
-const BY_SHARING = 'checked by the route: see Sharing'
 
 /** Bodies of Iceberg name tables, and only the catalog reads these bodies. */
 const BY_CATALOG = checkedByRoute(
@@ -327,7 +326,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
 
   'GET /api/v1/namespaces': VISIBLE_ONLY,
   'POST /api/v1/namespaces': createsNamespace,
-  'GET /api/v1/namespaces/:name': VISIBLE_ONLY,
+  'GET /api/v1/namespaces/:name': checkedByRoute('read on the namespace'),
   'PUT /api/v1/namespaces/:name': namespace('write'),
   'DELETE /api/v1/namespaces/:name': namespace('admin'),
 
@@ -476,8 +475,10 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'GET /api/v1/admin/retention/status': ADMINS,
   'POST /api/v1/admin/retention/run': ADMINS,
 
-  'POST /api/v1/sharing': checkedByRoute(BY_SHARING),
-  'GET /api/v1/sharing': checkedByRoute(BY_SHARING),
-  'DELETE /api/v1/sharing/:id': checkedByRoute(BY_SHARING),
-  'POST /api/v1/sharing/transfer': checkedByRoute(BY_SHARING),
+  'POST /api/v1/sharing': checkedByRoute('admin on the resource'),
+  'GET /api/v1/sharing': checkedByRoute('any authenticated caller; without admin, only their own grants'),
+  'DELETE /api/v1/sharing/:id': checkedByRoute(
+    'the creator of the grant, the owner of the resource, and administrators',
+  ),
+  'POST /api/v1/sharing/transfer': checkedByRoute('the owner of the resource, and administrators'),
 }

@@ -30,6 +30,8 @@ export interface DocumentInput {
   /** Accepted credentials: keys, access tokens, either of them, or none. */
   hasKeys: boolean
   hasTokens: boolean
+  /** The right that a route needs in the Pro edition; undefined for a route without an access rule. */
+  neededRight(method: string, pattern: string): string | undefined
 }
 
 const WEBHOOK_SCHEMES = {
@@ -38,7 +40,7 @@ const WEBHOOK_SCHEMES = {
 }
 
 /** OpenAPI 3.1.0. Addresses are relative to the server that the document was read from. */
-export function openApiDocument({ routes, version, hasKeys, hasTokens }: DocumentInput): Json {
+export function openApiDocument({ routes, version, hasKeys, hasTokens, neededRight }: DocumentInput): Json {
   const schemas = makeSchemaWriter()
   schemas.write(ErrorBody)
   const registered: Parameters<typeof registerSchemaPath>[0]['schema'] = {}
@@ -48,7 +50,9 @@ export function openApiDocument({ routes, version, hasKeys, hasTokens }: Documen
       path: route.path.replace(/\*$/, ':path'),
       method: route.method,
       models: {},
-      hook: { detail: operationOf(route, schemas) },
+      hook: {
+        detail: { ...operationOf(route, schemas), ...accessOf(neededRight(route.method, route.path)) },
+      },
     })
   const paths: Json = filterPaths(registered, { excludeStaticFile: false, exclude: [] })
   return {
@@ -57,7 +61,7 @@ export function openApiDocument({ routes, version, hasKeys, hasTokens }: Documen
       title: 'Sluice',
       version,
       description:
-        'A data-pipeline platform service: a run is a pull request for data. Errors share one envelope, `{error: {code, type, message}}`.',
+        'A data-pipeline platform service: a run is a pull request for data. Errors share one envelope, `{error: {code, type, message}}`. `x-access` of an operation names the right that it needs in the Pro edition.',
       license: { name: 'Apache License 2.0', identifier: 'Apache-2.0' },
       contact: { name: 'The maintainers of Sluice' },
     },
@@ -76,6 +80,8 @@ export function openApiDocument({ routes, version, hasKeys, hasTokens }: Documen
     },
   }
 }
+
+const accessOf = (right: string | undefined): Json => (right === undefined ? {} : { 'x-access': right })
 
 function operationOf(route: InternalRoute, schemas: SchemaWriter): Json {
   const { [DESCRIBED]: shown = {}, ...detail }: Json = route.hooks.detail ?? {}

@@ -30,14 +30,6 @@ test('everybody creates in the namespace default, and owners in their own', asyn
   await newPipeline(bob, 'default')
   const refused = await service.ask(bob, 'POST', pipelines, { namespace: name, layer: 'gold', name: 'x' })
   expect([403, 404]).toContain(refused.status)
-  const { name: own, url } = await newPipeline(ada, name)
-  expect((await service.ask(bob, 'GET', url)).status).toBe(404)
-  // The namespace has content, so only an administrator creates it again.
-  await service.must(204, ada, 'DELETE', `/api/v1/namespaces/${name}`)
-  for (const caller of [bob, ada])
-    expect((await service.ask(caller, 'POST', '/api/v1/namespaces', { name })).status).not.toBe(201)
-  await service.must(201, service.root, 'POST', '/api/v1/namespaces', { name })
-  await service.must(200, ada, 'GET', `${pipelines}/${name}/gold/${own}`)
 })
 
 test('a resource of an API key has no owner until an administrator assigns one', async () => {
@@ -51,7 +43,7 @@ test('a resource of an API key has no owner until an administrator assigns one',
   await service.must(200, dora, 'GET', url)
 })
 
-test('a trigger needs read access to its source, and keeps listening after a revocation', async () => {
+test('a trigger keeps listening to its source after a revocation', async () => {
   const [ada, bob] = callers('ada', 'bob') as [Caller, Caller]
   const source = await newPipeline(ada, 'default')
   const reader = await newPipeline(bob, 'default')
@@ -59,8 +51,6 @@ test('a trigger needs read access to its source, and keeps listening after a rev
     type: 'pipeline_success',
     config: { namespace: 'default', layer: 'gold', pipeline: source.name },
   }
-  const hidden = await service.ask(bob, 'POST', `${reader.url}/triggers`, trigger)
-  expect([400, 404]).toContain(hidden.status)
   const grant = await share(ada, source.id, 'bob', 'read')
   await service.must(201, bob, 'POST', `${reader.url}/triggers`, trigger)
   await service.must(204, ada, 'DELETE', `/api/v1/sharing/${grant}`)

@@ -1,22 +1,13 @@
-// Attack classes: function-level and object-level authorization. Every kind of caller calls every documented route, on
-// resources on which the caller has exactly one right. Specification: Access grant, Errors.
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+// Attack classes: function-level and object-level authorization (OWASP API1, API5). Every kind of caller sends every route, on
+// resources on which the caller has exactly one right. The answers must be those of the access rules. Hidden and missing
+// resources must look the same, and no refused request may change or tell anything.
 import { expect, test } from '@playwright/test'
 import { fresh } from '../resources.ts'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
+import { documentedRequests, icebergRequests, mixedRequests, type Request, VARIANTS } from './routes.ts'
+import { absentTwin, makeWorld, masked, type Right, type Role, textsOf, type World } from './world.ts'
 
-type Right = 'none' | 'read' | 'write' | 'admin'
 const LEVEL: Record<Right, number> = { none: 0, read: 1, write: 2, admin: 3 }
-
-/** Rights of a caller on a pipeline and a zone (`thing`), on their namespace (`space`), and on the installation. */
-interface Role {
-  thing: Right
-  space: Right
-  isAdministrator?: boolean
-  /** Owners may transfer a resource and revoke grants that others gave. */
-  isOwner?: boolean
-}
 
 const ROLES: Record<string, Role> = {
   stranger: { thing: 'none', space: 'none' },
@@ -32,409 +23,196 @@ const ROLES: Record<string, Role> = {
   'API key': { thing: 'admin', space: 'admin', isAdministrator: true, isOwner: true },
 }
 
-/** Resources on which the rights of a caller are known. */
-interface PluginResources {
-  namespace: string
-  pipeline: string
-  pipelineId: string
-  zone: string
-  fileId: string
-  runId: string
-  scheduleId: string
-  triggerId: string
-  grantId: string
-}
-
-type Expected = 'anybody' | 'administrators' | 'owners' | { of: 'thing' | 'space'; needs: Right }
-const thing = (needs: Right): Expected => ({ of: 'thing', needs })
-const space = (needs: Right): Expected => ({ of: 'space', needs })
-
-interface MatrixRequest {
-  expected: Expected
-  path?: (things: PluginResources) => string
-  body?: (things: PluginResources) => object | FormData
-  /** The resource does not exist here. A permitted caller gets that answer; any other caller is still refused. */
-  isAbsent?: boolean
-}
-
-const form = () => {
-  const data = new FormData()
-  data.set('file', new File(['a,b\n1,2\n'], 'a.csv'))
-  return data
-}
-const formTo = (path: string) => {
-  const data = new FormData()
-  data.set('path', path)
-  data.set('file', new File(['x'], 'up.txt'))
-  return data
-}
-
-const P = '/api/v1/pipelines/{ns}/{layer}/{name}'
-const Z = '/api/v1/landing-zones/{ns}/{name}'
-const T = '/api/v1/tables/{ns}/{layer}/{name}'
-const I = '/api/v1/inspector/{machine}'
-const inZone = (rest = '') => ({
-  path: ({ namespace, zone }: PluginResources) => `/api/v1/landing-zones/${namespace}/${zone}${rest}`,
-})
-const grantTo =
-  (grantee: string) =>
-  ({ pipelineId }: PluginResources) => ({
-    grantee_id: grantee,
-    resource_type: 'pipeline',
-    resource_id: pipelineId,
-    permission: 'read',
-  })
-const fileOfPipeline = {
-  path: ({ namespace, pipeline }: PluginResources) =>
-    `/api/v1/files/${namespace}/pipelines/bronze/${pipeline}/notes.md`,
-}
-
-/** Routes and the callers who may use them, in the order of the requests: deletions come last. */
-const ROUTES: Record<string, MatrixRequest> = {
-  'GET /api/v1/features': { expected: 'anybody' },
-  'GET /api/v1/audit': { expected: 'administrators' },
-  'GET /api/v1/namespaces': { expected: 'anybody' },
-  'POST /api/v1/namespaces': { expected: 'anybody', body: () => ({ name: fresh('made') }) },
-  'GET /api/v1/namespaces/{name}': { expected: space('read') },
-  'PUT /api/v1/namespaces/{name}': { expected: space('write'), body: () => ({ description: 'x' }) },
-  'GET /api/v1/pipelines': { expected: 'anybody' },
-  'POST /api/v1/pipelines': {
-    expected: space('write'),
-    body: ({ namespace }) => ({ namespace, layer: 'gold', name: fresh('made') }),
-  },
-  [`GET ${P}`]: { expected: thing('read') },
-  [`PUT ${P}`]: { expected: thing('write'), body: () => ({ description: 'x' }) },
-  [`GET ${P}/versions`]: { expected: thing('read') },
-  [`POST ${P}/publish`]: { expected: thing('write'), body: () => ({ message: 'x' }) },
-  [`GET ${P}/versions/{number}`]: { expected: thing('read') },
-  [`POST ${P}/rollback`]: { expected: thing('write'), body: () => ({ version: 1 }) },
-  [`POST ${P}/preview`]: { expected: thing('write'), body: () => ({ code: 'select 1 as a' }) },
-  [`GET ${P}/tests`]: { expected: thing('read') },
-  [`POST ${P}/tests`]: {
-    expected: thing('write'),
-    body: () => ({ name: fresh('made'), sql: 'select 1', severity: 'warn' }),
-  },
-  [`POST ${P}/tests/run`]: { expected: thing('write') },
-  [`GET ${P}/triggers`]: { expected: thing('read') },
-  [`POST ${P}/triggers`]: {
-    expected: thing('write'),
-    body: ({ namespace, zone }) => ({
-      type: 'landing_zone_upload',
-      config: { namespace, zone_name: zone },
-    }),
-  },
-  [`GET ${P}/triggers/{id}`]: { expected: thing('read') },
-  [`PUT ${P}/triggers/{id}`]: { expected: thing('write'), body: () => ({ enabled: true }) },
-  [`GET ${P}/retention`]: { expected: thing('read') },
-  [`PUT ${P}/retention`]: { expected: thing('write'), body: () => ({}) },
-  'GET /api/v1/branches': { expected: 'anybody' },
-  'POST /api/v1/branches': { expected: 'anybody', body: () => ({ name: fresh('branch') }) },
-  'GET /api/v1/branches/{branch}': { expected: 'anybody' },
-  'GET /api/v1/branches/{branch}/commits': { expected: 'anybody' },
-  'GET /api/v1/branches/{branch}/diff': { expected: 'anybody' },
-  'GET /api/v1/branches/{branch}/diff/{ns}/{layer}/{name}': { expected: thing('read') },
-  'POST /api/v1/branches/{branch}/merge': {
-    expected: 'anybody',
-    path: () => '/api/v1/branches/absent/merge',
-    body: () => ({}),
-    isAbsent: true,
-  },
-  'POST /api/v1/branches/{branch}/rebase': {
-    expected: 'anybody',
-    path: () => '/api/v1/branches/absent/rebase',
-    isAbsent: true,
-  },
-  'DELETE /api/v1/branches/{branch}': {
-    expected: 'anybody',
-    path: () => '/api/v1/branches/absent',
-    isAbsent: true,
-  },
-  'GET /api/v1/tags': { expected: 'anybody' },
-  'POST /api/v1/tags': { expected: 'anybody', body: () => ({ name: fresh('tag') }) },
-  'DELETE /api/v1/tags/{name}': { expected: 'anybody', path: () => '/api/v1/tags/absent', isAbsent: true },
-  'GET /api/v1/commits': { expected: 'anybody' },
-  [`GET ${T}/history`]: { expected: thing('read'), isAbsent: true },
-  [`POST ${T}/restore`]: { expected: thing('write'), body: () => ({ commit: 1 }), isAbsent: true },
-  'GET /api/v1/runs': { expected: 'anybody' },
-  'POST /api/v1/runs': {
-    expected: thing('write'),
-    body: ({ namespace, pipeline }) => ({ namespace, layer: 'bronze', pipeline }),
-  },
-  'GET /api/v1/runs/{id}': { expected: thing('read') },
-  'GET /api/v1/runs/{id}/logs': { expected: thing('read') },
-  'GET /api/v1/runs/{id}/tests': { expected: thing('read') },
-  'GET /api/v1/runs/{id}/inputs': { expected: thing('read') },
-  'GET /api/v1/runs/{id}/diff': { expected: thing('read') },
-  'GET /api/v1/runs/{id}/diff/rows': { expected: thing('read') },
-  'GET /api/v1/schedules': { expected: 'anybody' },
-  'POST /api/v1/schedules': {
-    expected: thing('write'),
-    body: ({ namespace, pipeline }) => ({ namespace, layer: 'bronze', pipeline, cron: '0 6 * * *' }),
-  },
-  'GET /api/v1/schedules/{id}': { expected: thing('read') },
-  'PUT /api/v1/schedules/{id}': { expected: thing('write'), body: () => ({ enabled: false }) },
-  'GET /api/v1/landing-zones': { expected: 'anybody' },
-  'POST /api/v1/landing-zones': {
-    expected: space('write'),
-    body: ({ namespace }) => ({ namespace, name: fresh('made') }),
-  },
-  [`GET ${Z}`]: { expected: thing('read'), ...inZone() },
-  [`PUT ${Z}`]: { expected: thing('write'), ...inZone(), body: () => ({ description: 'x' }) },
-  [`GET ${Z}/files`]: { expected: thing('read'), ...inZone('/files') },
-  [`POST ${Z}/files`]: { expected: thing('write'), ...inZone('/files'), body: form },
-  [`GET ${Z}/files/{id}`]: {
-    expected: thing('read'),
-    path: (things) => `${inZone('/files').path(things)}/${things.fileId}`,
-  },
-  [`GET ${Z}/files/{id}/content`]: {
-    expected: thing('read'),
-    path: (things) => `${inZone('/files').path(things)}/${things.fileId}/content`,
-  },
-  [`GET ${Z}/samples`]: { expected: thing('read'), ...inZone('/samples') },
-  [`POST ${Z}/samples`]: { expected: thing('write'), ...inZone('/samples'), body: form },
-  [`GET ${Z}/reads`]: { expected: thing('read'), ...inZone('/reads') },
-  [`GET ${Z}/schema`]: { expected: thing('read'), ...inZone('/schema') },
-  [`GET ${Z}/lifecycle`]: { expected: thing('read'), ...inZone('/lifecycle') },
-  [`PUT ${Z}/lifecycle`]: {
-    expected: thing('write'),
-    ...inZone('/lifecycle'),
-    body: () => ({ auto_purge: false }),
-  },
-  'GET /api/v1/files': { expected: 'anybody', path: ({ namespace }) => `/api/v1/files?prefix=${namespace}/` },
-  'POST /api/v1/files/upload': {
-    expected: thing('write'),
-    body: ({ namespace, pipeline }) => formTo(`${namespace}/pipelines/bronze/${pipeline}/up.txt`),
-  },
-  'PUT /api/v1/files/{path}': { expected: thing('write'), ...fileOfPipeline, body: () => ({ content: 'x' }) },
-  'GET /api/v1/files/{path}': { expected: thing('read'), ...fileOfPipeline },
-  'POST /api/v1/query': { expected: 'anybody', body: () => ({ sql: 'select 1' }) },
-  'GET /api/v1/schema': { expected: 'anybody' },
-  'GET /api/v1/tables': { expected: 'anybody' },
-  // Without a query service, a permitted caller gets 500 for a table.
-  [`GET ${T}`]: { expected: thing('read') },
-  [`GET ${T}/preview`]: { expected: thing('read') },
-  [`GET ${T}/files`]: { expected: thing('read') },
-  [`GET ${T}/statistics`]: { expected: thing('read') },
-  [`PUT ${T}/metadata`]: { expected: thing('write'), body: () => ({ description: 'x' }), isAbsent: true },
-  'GET /api/v1/lineage': { expected: 'anybody' },
-  'GET /api/v1/attention': { expected: 'anybody' },
-  'GET /api/v1/inspector/machines': { expected: 'anybody' },
-  'GET /api/v1/inspector/machines/run.svg': { expected: 'anybody' },
-  'GET /api/v1/inspector/machines/draft.svg': { expected: 'anybody' },
-  'GET /api/v1/inspector/machines/trigger.svg': { expected: 'anybody' },
-  [`GET ${I}/instances`]: { expected: 'anybody' },
-  [`GET ${I}/events`]: { expected: 'anybody' },
-  [`GET ${I}/instances/{id}`]: { expected: thing('read') },
-  [`GET ${I}/instances/{id}/events`]: { expected: thing('read') },
-  [`GET ${I}/instances/{id}/export.json`]: { expected: thing('read') },
-  [`GET ${I}/instances/{id}/export.svg`]: { expected: thing('read') },
-  'GET /api/v1/admin/replicas': { expected: 'administrators' },
-  'GET /api/v1/admin/retention/config': { expected: 'administrators' },
-  'PUT /api/v1/admin/retention/config': { expected: 'administrators', body: () => ({}) },
-  'GET /api/v1/admin/retention/status': { expected: 'administrators' },
-  'POST /api/v1/admin/retention/run': { expected: 'administrators' },
-  'POST /api/v1/sharing': { expected: thing('admin'), body: grantTo('somebody') },
-  'GET /api/v1/sharing': {
-    expected: 'anybody',
-    path: ({ pipelineId }) => `/api/v1/sharing?resource_type=pipeline&resource_id=${pipelineId}`,
-  },
-  'DELETE /api/v1/sharing/{id}': {
-    expected: 'owners',
-    path: ({ grantId }) => `/api/v1/sharing/${grantId}`,
-  },
-  'POST /api/v1/sharing/transfer': {
-    expected: 'owners',
-    // The owner stays the same, so that later routes find the same rights.
-    body: ({ pipelineId }) => ({ resource_type: 'pipeline', resource_id: pipelineId, to_user_id: 'OWNER' }),
-  },
-  'POST /api/v1/runs/{id}/cancel': { expected: thing('write') },
-  'POST /api/v1/runs/{id}/approve': { expected: thing('write') },
-  'POST /api/v1/runs/{id}/reject': { expected: thing('write'), body: () => ({ message: 'no' }) },
-  'DELETE /api/v1/schedules/{id}': { expected: thing('write') },
-  [`DELETE ${P}/triggers/{id}`]: { expected: thing('write') },
-  [`DELETE ${P}/tests/{testName}`]: { expected: thing('write') },
-  [`POST ${Z}/files/{id}/quarantine`]: {
-    expected: thing('write'),
-    path: (things) => `${inZone('/files').path(things)}/${things.fileId}/quarantine`,
-  },
-  [`DELETE ${Z}/files/{id}/quarantine`]: {
-    expected: thing('write'),
-    path: (things) => `${inZone('/files').path(things)}/${things.fileId}/quarantine`,
-  },
-  [`DELETE ${Z}/files/{id}`]: {
-    expected: thing('write'),
-    path: (things) => `${inZone('/files').path(things)}/${things.fileId}`,
-  },
-  [`DELETE ${Z}/samples/{filename}`]: { expected: thing('write'), ...inZone('/samples/sample.csv') },
-  'DELETE /api/v1/files/{path}': { expected: thing('write'), ...fileOfPipeline },
-  [`DELETE ${Z}`]: { expected: thing('admin'), ...inZone() },
-  [`DELETE ${P}`]: { expected: thing('admin') },
-  'DELETE /api/v1/namespaces/{name}': { expected: space('admin') },
-}
-
-/** Routes of the OpenAPI document that accept a credential of ours. */
-function documented(): string[] {
-  const text = readFileSync(join(import.meta.dirname, '../../docs/openapi.json'), 'utf8')
-  const { paths }: { paths: Record<string, Record<string, { security?: object[] }>> } = JSON.parse(text)
-  return Object.entries(paths).flatMap(([path, operations]) =>
-    Object.entries(operations).flatMap(([method, { security }]) =>
-      security === undefined ? [`${method.toUpperCase()} ${path}`] : [],
-    ),
-  )
-}
-
 let service: ProService
+let requests: Request[]
 test.beforeAll(async () => {
-  service = await startProService()
+  service = await startProService({ RUNNER_URLS: '', QUERY_URLS: '', ICEBERG_MAIN_WRITES: 'on' })
+  const { endpoints } = await service.must(200, service.root, 'GET', '/iceberg/v1/config')
+  const ofDocument = documentedRequests()
+  const isDeletion = ({ route }: Request) => route.startsWith('DELETE')
+  requests = [
+    ...ofDocument.filter((each) => !isDeletion(each)),
+    ...VARIANTS,
+    ...icebergRequests(endpoints as string[], ({ branch }) => `sluice.${branch}`),
+    ...icebergRequests(endpoints as string[], () => 'sluice'),
+    ...ofDocument.filter(isDeletion),
+  ]
+  expect(requests.length).toBeGreaterThan(160)
 })
 test.afterAll(async () => {
   await service?.stop()
 })
 
-/**
- * Makes a namespace with a pipeline, a zone and everything that belongs to them. `subject` gets exactly the rights of the role.
- */
-async function prepare(name: string, role: Role, subject: string): Promise<PluginResources> {
-  const { root, must } = service
-  const [namespace, pipeline, zone] = [fresh('space'), fresh('pipe'), fresh('zone')]
-  const spaceOwner = name === 'namespace owner' ? service.user(subject) : root
-  const space = await must(201, spaceOwner, 'POST', '/api/v1/namespaces', { name: namespace })
-  const createdPipeline = await must(201, root, 'POST', '/api/v1/pipelines', {
-    namespace,
-    layer: 'bronze',
-    name: pipeline,
-  })
-  const zoneMade = await must(201, root, 'POST', '/api/v1/landing-zones', { namespace, name: zone })
+/** `allowed`, or the status of the refusal. */
+function verdict({ needed, route }: Request, role: Role): 'allowed' | 403 | 404 {
+  if (needed === 'nothing') return 'allowed'
+  if (needed === 'administrator') return role.isAdministrator ? 'allowed' : 403
+  if (needed === 'ownership') return role.isOwner ? 'allowed' : 403
+  if (LEVEL[role[needed.of]] >= LEVEL[needed.right]) return 'allowed'
+  // A name in the Iceberg catalog exists for its readers only. The API tells also others that a right is missing.
+  if (route.includes(' /v1/')) return role.thing === 'none' ? 404 : 403
+  return needed.right === 'read' ? 404 : 403
+}
+
+const isRefusal = (status: number, { isGone }: Request) =>
+  [401, 403, 404].includes(status) && !(status === 404 && isGone)
+
+/** Branches and tags have names that every user sees. */
+const PUBLIC = new Set(['changed', 'branch', 'tag'])
+
+const send = (caller: Caller, { route, path, body }: Request, world: World) =>
+  service.ask(caller, route.split(' ')[0] ?? '', path(world), body?.(world))
+
+async function expectLikeMissing(caller: Caller, request: Request, hidden: { world: World; text: string }) {
+  const twin = absentTwin(hidden.world)
+  const missing = await send(caller, request, twin)
+  expect.soft(masked(hidden.text, hidden.world), request.route).toBe(masked(missing.text, twin))
+}
+
+/** An answer contains only names that its request has sent. */
+function expectNothingTold(request: Request, { world, text }: { world: World; text: string }) {
+  const sent = decodeURIComponent(request.path(world)) + JSON.stringify(request.body?.(world) ?? '')
+  const told = textsOf(world).filter(
+    ([key, value]) => !PUBLIC.has(key) && text.includes(value) && !sent.includes(value),
+  )
+  expect.soft([request.route, told]).toEqual([request.route, []])
+}
+
+/** The successful writes of a user in the audit log, oldest first. */
+async function auditOf(subject: string) {
+  const { json } = await service.ask(service.root, 'GET', '/api/v1/audit?limit=1000')
+  return (json as { action: string; user_id: string; status: number; resource: string }[])
+    .filter(({ user_id, status }) => user_id === subject && status < 300)
+    .map(({ action, resource }) => [action, resource])
+    .reverse()
+}
+
+/** Answers about a world, as an administrator sees them. */
+async function stateOf({ namespace, pipeline, view, zone, changed, scheduleId }: World): Promise<string> {
   const at = `/api/v1/pipelines/${namespace}/bronze/${pipeline}`
-  const zoneAt = `/api/v1/landing-zones/${namespace}/${zone}`
-  await must(201, root, 'POST', `${at}/tests`, { name: 'fixed', sql: 'select 1', severity: 'warn' })
-  await must(200, root, 'POST', `${at}/publish`, {})
-  const run = await must(202, root, 'POST', '/api/v1/runs', { namespace, layer: 'bronze', pipeline })
-  const schedule = await must(201, root, 'POST', '/api/v1/schedules', {
-    namespace,
-    layer: 'bronze',
-    pipeline,
-    cron: '0 6 * * *',
-  })
-  const trigger = await must(201, root, 'POST', `${at}/triggers`, {
-    type: 'cron',
-    config: { cron_expr: '0 6 * * *' },
-  })
-  const file = await service.ask(root, 'POST', `${zoneAt}/files`, form())
-  const sample = new FormData()
-  sample.set('file', new File(['a\n1\n'], 'sample.csv'))
-  await service.ask(root, 'POST', `${zoneAt}/samples`, sample)
-  const notes = `/api/v1/files/${namespace}/pipelines/bronze/${pipeline}/notes.md`
-  await must(200, root, 'PUT', notes, { content: 'x' })
-  const grant = (type: string, id: unknown, permission: Right, grantee = subject) =>
-    must(201, root, 'POST', '/api/v1/sharing', {
-      grantee_id: grantee,
-      resource_type: type,
-      resource_id: id,
-      permission,
-    })
-  const otherGrant = await grant('pipeline', createdPipeline.id, 'read', 'somebody-else')
-  if (name === 'owner') {
-    await must(200, root, 'PUT', at, { owner: subject })
-    await must(200, root, 'PUT', zoneAt, { owner: subject })
-  } else if (name !== 'namespace owner' && role.space !== 'none' && !role.isAdministrator) {
-    await grant('namespace', space.id, role.space)
-  } else if (role.space === 'none' && role.thing !== 'none') {
-    await grant('pipeline', createdPipeline.id, role.thing)
-    await grant('landing_zone', zoneMade.id, role.thing)
-  }
-  return {
-    namespace,
-    pipeline,
-    zone,
-    pipelineId: String(createdPipeline.id),
-    fileId: String((file.json as { id?: unknown }).id),
-    runId: String(run.run_id),
-    scheduleId: String(schedule.id),
-    triggerId: String(trigger.id),
-    grantId: String(otherGrant.id),
-  }
+  const found: string[] = []
+  for (const path of [
+    `/api/v1/namespaces/${namespace}`,
+    ...['', '/versions', '/tests', '/triggers', '/retention'].map((part) => at + part),
+    `/api/v1/schedules/${scheduleId}`,
+    ...['', '/files', '/samples', '/lifecycle'].map(
+      (part) => `/api/v1/landing-zones/${namespace}/${zone}${part}`,
+    ),
+    `/api/v1/files?prefix=${namespace}/`,
+    `/api/v1/runs?namespace=${namespace}`,
+    `/api/v1/branches/${changed}`,
+    `/iceberg/v1/sluice/namespaces/${namespace}%1Fbronze/tables/${pipeline}`,
+    `/iceberg/v1/sluice/namespaces/${namespace}%1Fgold/views/${view}`,
+  ])
+    found.push(JSON.stringify(await service.must(200, service.root, 'GET', path)))
+  return found.join('\n')
 }
 
-function pathOf(route: string, things: PluginResources): string {
-  const path = route.slice(route.indexOf(' ') + 1)
-  const id = path.startsWith(P)
-    ? things.triggerId
-    : path.startsWith('/api/v1/schedules')
-      ? things.scheduleId
-      : things.runId
-  return path
-    .replace('/namespaces/{name}', `/namespaces/${things.namespace}`)
-    .replace('{branch}', 'main')
-    .replace('{ns}', things.namespace)
-    .replace('{layer}', 'bronze')
-    .replace('{name}', things.pipeline)
-    .replace('{machine}', 'run')
-    .replace('{number}', '1')
-    .replace('{testName}', 'fixed')
-    .replace('{id}', id)
-}
-
-/** `allowed`, or the one status that refuses. */
-function verdict(method: string, expected: Expected, role: Role): 'allowed' | 403 | 404 {
-  if (expected === 'anybody') return 'allowed'
-  if (expected === 'administrators') return role.isAdministrator ? 'allowed' : 403
-  if (expected === 'owners') return role.isOwner ? 'allowed' : 403
-  if (LEVEL[role[expected.of]] >= LEVEL[expected.needs]) return 'allowed'
-  return method === 'GET' ? 404 : 403
-}
-
-test('the matrix has exactly the documented routes', () => {
-  expect(Object.keys(ROUTES).sort()).toEqual(documented().sort())
-})
-
-test('every route is 401 without a credential', async () => {
-  const things: PluginResources = {
-    namespace: 'default',
-    pipeline: 'p',
-    zone: 'z',
-    pipelineId: 'x',
-    fileId: 'x',
-    runId: 'x',
-    scheduleId: 'x',
-    triggerId: 'x',
-    grantId: 'x',
-  }
-  for (const [route, { path, body }] of Object.entries(ROUTES)) {
-    const method = route.split(' ')[0] ?? ''
-    const { status } = await service.ask({}, method, path?.(things) ?? pathOf(route, things), body?.(things))
-    expect.soft([route, status]).toEqual([route, 401])
-  }
-})
-
-for (const [name, role] of Object.entries(ROLES)) {
+for (const [name, role] of Object.entries(ROLES))
   test(`every route answers the ${name} according to its rule`, async () => {
     const subject = fresh('user')
-    const caller: Caller =
+    const world = await makeWorld(service, { name, role, subject })
+    const caller =
       name === 'API key'
         ? service.machine
         : service.user(subject, role.isAdministrator ? { roles: ['admin'] } : {})
-    const things = await prepare(name, role, subject)
-    for (const [route, { expected, path, body, isAbsent }] of Object.entries(ROUTES)) {
-      const method = route.split(' ')[0] ?? ''
-      const refusals = isAbsent ? [401, 403] : [401, 403, 404]
-      const sent = body?.(things)
-      const sentBody =
-        sent !== undefined && 'to_user_id' in sent ? { ...sent, to_user_id: ownerAs(name, subject) } : sent
-      const { status, text } = await service.ask(
-        caller,
-        method,
-        path?.(things) ?? pathOf(route, things),
-        sentBody,
-      )
-      const wanted = verdict(method, expected, role)
-      if (wanted === 'allowed')
-        expect
-          .soft([route, refusals.includes(status), text.slice(0, 200)])
-          .toEqual([route, false, expect.anything()])
-      else expect.soft([route, status, text.slice(0, 200)]).toEqual([route, wanted, expect.anything()])
+    const before = await stateOf(world)
+    // The owner of the namespace has made it.
+    const changes: unknown[] = name === 'namespace owner' ? [['post', '/api/v1/namespaces']] : []
+    for (const request of requests) {
+      const { status, text } = await send(caller, request, world)
+      const what = `${request.route} ${request.path(world)} ${status} ${text.slice(0, 200)}`
+      const expected = verdict(request, role)
+      if (expected === 'allowed') expect.soft([what, isRefusal(status, request)]).toEqual([what, false])
+      else expect.soft([what, status]).toEqual([what, expected])
+      if (expected === 404) await expectLikeMissing(caller, request, { world, text })
+      if (role.thing === 'none') expectNothingTold(request, { world, text })
+      if (!/^(GET|HEAD) /.test(request.route) && status < 300)
+        changes.push([request.route.split(' ')[0]?.toLowerCase(), request.path(world)])
     }
+    if (role.thing === 'none' || role.thing === 'read') expect(await stateOf(world)).toBe(before)
+    expect(await auditOf(subject)).toEqual(name === 'API key' ? [] : changes)
   })
-}
 
-const ownerAs = (name: string, subject: string) => (name === 'owner' ? subject : 'root')
+test('a write that names an own and a hidden resource finds only the own', async () => {
+  const subject = fresh('bob')
+  const [own, hidden] = [
+    await makeWorld(service, { name: 'namespace owner', role: ROLES['namespace owner'] as Role, subject }),
+    await makeWorld(service, { name: 'stranger', role: ROLES.stranger as Role, subject: 'nobody' }),
+  ]
+  const before = [await stateOf(own), await stateOf(hidden)]
+  for (const request of mixedRequests(own)) {
+    const bob = service.user(subject)
+    const { status, text } = await send(bob, request, hidden)
+    expect.soft([request.route, status, text]).toEqual([request.route, request.status, text])
+    await expectLikeMissing(bob, request, { world: hidden, text })
+  }
+  expect([await stateOf(own), await stateOf(hidden)]).toEqual(before)
+})
+
+test('every route refuses a caller without a valid credential alike', async () => {
+  const world = await makeWorld(service, { name: 'nobody', role: ROLES.stranger as Role, subject: 'nobody' })
+  const before = await stateOf(world)
+  const valid = String(service.root.authorization)
+  const hour = 3_600
+  const callers: Record<string, Caller> = {
+    'no token': {},
+    'a wrong token': { authorization: 'Bearer wrong' },
+    'a changed signature': { authorization: `${valid.slice(0, -8)}AAAAAAAA` },
+    'an expired token': service.user('root', {
+      roles: ['admin'],
+      exp: Math.floor(Date.now() / 1_000) - hour,
+    }),
+    'a token for another audience': service.user('root', { roles: ['admin'], aud: 'another' }),
+    'a wrong key': { 'x-api-key': 'wrong' },
+  }
+  for (const [title, caller] of Object.entries(callers)) {
+    const answers = new Set<string>()
+    for (const request of requests) {
+      const { status, text } = await send(caller, request, world)
+      expect.soft([title, request.route, status]).toEqual([title, request.route, 401])
+      answers.add(`${request.route.includes(' /v1/')} ${text}`)
+    }
+    // One answer of the API, one of Iceberg, and one without a body for HEAD: they do not depend on what exists.
+    expect([title, answers.size, ...answers]).toEqual([title, 3, ...answers])
+  }
+  expect(await stateOf(world)).toBe(before)
+})
+
+test('nothing that resembles an administrator opens the functions of administrators', async () => {
+  const ofAdministrators = requests.filter(
+    ({ needed, route }) => needed === 'administrator' && /GET|PUT|POST/.test(route),
+  )
+  const world = await makeWorld(service, {
+    name: 'stranger',
+    role: ROLES.stranger as Role,
+    subject: 'nobody',
+  })
+  const user = service.user(fresh('user'))
+  const pretenders = [
+    ...[
+      { roles: ['Admin'] },
+      { roles: ['administrator'] },
+      { roles: [' admin'] },
+      { roles: ['admin\u0000'] },
+      { roles: { admin: true } },
+      { 'roles ': ['admin'] },
+      { role: 'admin', admin: true, is_admin: true, scope: 'admin', groups: ['admin'] },
+      { name: 'root', preferred_username: 'root' },
+    ].map((claims) => service.user(fresh('user'), claims)),
+    { ...user, 'x-user': 'root', 'x-forwarded-user': 'root', 'x-remote-user': 'root' },
+    { ...user, 'x-role': 'admin', 'x-roles': 'admin' },
+    { ...user, 'x-original-url': '/api/v1/features', 'x-rewrite-url': '/api/v1/features' },
+    { ...user, 'x-http-method-override': 'GET', 'x-method-override': 'GET', 'x-forwarded-for': '127.0.0.1' },
+  ]
+  for (const caller of pretenders)
+    for (const request of ofAdministrators) {
+      const { status, text } = await send(caller, request, world)
+      expect.soft([request.route, caller, status, text]).toEqual([request.route, caller, 403, text])
+    }
+  for (const path of ['/audit/', '//audit', '/Audit', '/audit;x=1', '/%61udit'])
+    for (const method of ['GET', 'HEAD']) {
+      const { status } = await service.ask(user, method, `/api/v1${path}`)
+      expect.soft([path, method, [403, 404].includes(status)]).toEqual([path, method, true])
+    }
+})
