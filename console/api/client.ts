@@ -21,7 +21,7 @@ import type { sharingRoutes } from '../../app/sharing/routes.ts'
 import type { tableRoutes } from '../../app/tables/routes.ts'
 import type { triggerRoutes } from '../../app/triggers/routes.ts'
 import { ApiError, errorOf } from './errors.ts'
-import { API, authorizedFetch } from './request.ts'
+import { API, authorizedFetch, segment } from './request.ts'
 
 type Routes<Make extends (...args: never[]) => unknown> =
   ReturnType<Make> extends { '~Routes': infer Table } ? Table : never
@@ -52,11 +52,28 @@ type All = Routes<typeof attentionRoutes> &
   Routes<typeof tableRoutes> &
   Routes<typeof triggerRoutes>
 
-/** One function for each operation, for example `api.runs({ id }).logs.get()`. Encode path parameters that are no plain names. */
-export const api = treaty(API.href.replace(/\/$/, ''), {
-  fetcher: authorizedFetch as typeof fetch,
-  parseDate: false,
-}) as unknown as Treaty.Sign<All>
+type Node = ((...args: readonly unknown[]) => unknown) & { readonly [name: string]: Node }
+
+const METHODS = new Set(['get', 'post', 'put', 'delete'])
+
+/** The same client, which encodes path parameters. Eden does not. */
+const encoding = (node: Node, name = ''): unknown =>
+  new Proxy(node, {
+    get: (_, next: string) => encoding(node[next] as Node, next),
+    apply: (_target, _this, args) => {
+      if (METHODS.has(name)) return node(...args)
+      const [[key, value] = []] = Object.entries(args[0])
+      return encoding(node({ [String(key)]: segment(String(value)) }) as Node)
+    },
+  })
+
+/** One function for each operation, for example `api.runs({ id }).logs.get()`. */
+export const api = encoding(
+  treaty(API.href.replace(/\/$/, ''), {
+    fetcher: authorizedFetch as typeof fetch,
+    parseDate: false,
+  }) as unknown as Node,
+) as Treaty.Sign<All>
 
 type Answer<Data> =
   | { data: Data; error: null; status: number }
@@ -74,6 +91,3 @@ export async function ok<Data>(call: Promise<Answer<Data>>): Promise<NonNullable
 
 export type LayerName = 'bronze' | 'silver' | 'gold'
 export const LAYERS: readonly LayerName[] = ['bronze', 'silver', 'gold']
-
-/** A path parameter that may contain any character. */
-export const segment = (text: string): string => encodeURIComponent(text)

@@ -1,34 +1,36 @@
+import type { QueryKey } from '@tanstack/react-query'
 import { useEffect } from 'react'
 import { follow } from './events.ts'
-import { queryClient } from './queries.ts'
+import { refresh } from './queries.ts'
 
 /** A burst of transitions refreshes a page once in this time. */
 const REFRESH_MS = 1_000
 
-/** The queries of all lists of runs. */
-export const LISTS = [['runs', 'list']] as const
+/** The key of all lists of runs. */
+export const RUN_LISTS = ['runs', 'list']
+const LISTS_ONLY: readonly QueryKey[] = [RUN_LISTS]
 
 /**
  * Reads the lists of runs again when any run moves, at once and at most once in a second. `keys` are the queries that it reads.
  * Polling continues for the time without a stream.
  */
-export function useLiveRuns(keys: readonly (readonly string[])[] = LISTS): void {
-  const key = JSON.stringify(keys)
+export function useLiveRuns(keys: readonly QueryKey[] = LISTS_ONLY): void {
+  const text = JSON.stringify(keys)
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined
     let isMissed = false
-    const refresh = () => {
+    const again = () => {
       isMissed = false
       timer = setTimeout(rest, REFRESH_MS)
-      for (const queryKey of JSON.parse(key)) void queryClient.invalidateQueries({ queryKey })
+      void refresh(...JSON.parse(text))
     }
     const rest = () => {
       timer = undefined
-      if (isMissed) refresh()
+      if (isMissed) again()
     }
     const stop = follow('inspector/run/events', {
       onEvent() {
-        if (timer === undefined) refresh()
+        if (timer === undefined) again()
         else isMissed = true
         return true
       },
@@ -37,5 +39,5 @@ export function useLiveRuns(keys: readonly (readonly string[])[] = LISTS): void 
       stop()
       clearTimeout(timer)
     }
-  }, [key])
+  }, [text])
 }

@@ -1,4 +1,4 @@
-import { QueryClient } from '@tanstack/react-query'
+import { QueryClient, type QueryExecuteOptions, type QueryKey, useIsFetching } from '@tanstack/react-query'
 import { ApiError } from './errors.ts'
 
 /** Data younger than this is shown without another request. */
@@ -34,3 +34,40 @@ export const queryClient = new QueryClient({
     mutations: { networkMode: 'always' },
   },
 })
+
+/** The data of a function that makes query options. */
+export type DataOf<Make extends (...args: never[]) => { queryFn?: unknown }> =
+  NonNullable<ReturnType<Make>['queryFn']> extends (...args: never[]) => infer Data ? Awaited<Data> : never
+
+/** Options of any query. */
+export type AnyQuery = { queryKey: QueryKey; enabled?: unknown }
+
+/** Loads queries before the page that shows them. The page shows their errors. */
+export function prefetch(queries: readonly AnyQuery[]): void {
+  for (const query of queries)
+    if (query.enabled !== false) queryClient.query(query as QueryExecuteOptions).catch(() => {})
+}
+
+/** Marks the queries below these keys as old. Shown ones are read again at once. */
+export const refresh = (...keys: readonly QueryKey[]): Promise<unknown> =>
+  Promise.all(keys.map((queryKey) => queryClient.invalidateQueries({ queryKey })))
+
+/** Whether no query waits for an answer. */
+export const isQuiet = (): boolean => queryClient.isFetching() === 0
+
+/** Whether the service does not answer a request of the shown page. */
+export function useLost(): 'retrying' | 'lost' | null {
+  const isFetching = useIsFetching()
+  const isLost = queryClient
+    .getQueryCache()
+    .getAll()
+    // A page that was left does not ask again, so its old failure says nothing.
+    .some((query) => {
+      const { state } = query
+      if (query.getObserversCount() === 0) return false
+      const reason = state.error ?? state.fetchFailureReason
+      return reason instanceof ApiError && reason.isLost && state.dataUpdatedAt <= state.errorUpdatedAt
+    })
+  if (!isLost) return null
+  return isFetching > 0 ? 'retrying' : 'lost'
+}

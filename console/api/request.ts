@@ -6,6 +6,13 @@ export const CONSOLE = new URL('../', import.meta.url)
 export const ROOT = new URL('../', CONSOLE)
 export const API = new URL('api/v1/', ROOT)
 
+/** A text as one segment of a path. It may contain any character. */
+export const segment = (text: string): string => encodeURIComponent(text)
+
+/** A path below the API whose values are segments, for example `runs/${id}/logs`. */
+export const path = (texts: TemplateStringsArray, ...values: readonly string[]): string =>
+  String.raw({ raw: texts }, ...values.map(segment))
+
 /**
  * `fetch` with the credential of this tab. A 401 asks for a credential and repeats the request. Throws ApiError with status 0 when
  * no answer arrives; an aborted signal throws its reason.

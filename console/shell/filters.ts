@@ -1,26 +1,47 @@
-import { useNavigate, useSearch } from '@tanstack/react-router'
+import {
+  type RegisteredRouter,
+  type RouteById,
+  type RouteIds,
+  useNavigate,
+  useSearch,
+} from '@tanstack/react-router'
 import { useCallback } from 'react'
 
 /** Filters of a page, as texts in its address. An empty text is no filter. */
-export type Filters = Record<string, string>
+export type Filters<Name extends string = string> = { [Each in Name]?: string }
 
-/** Keeps the parameters of an address that are texts or numbers. */
-export const filtersIn = (search: Record<string, unknown>): Filters =>
+type Routes = RegisteredRouter['routeTree']
+/** The filters of the page with this address. */
+export type FiltersOf<Id extends RouteIds<Routes>> = RouteById<Routes, Id>['types']['fullSearchSchema']
+
+/** Keeps the parameters of an address that are texts or numbers; with `names`, only those. */
+export const filtersIn = <Name extends string>(
+  search: Record<string, unknown>,
+  names: readonly Name[] = Object.keys(search) as Name[],
+) =>
   Object.fromEntries(
-    Object.entries(search)
+    names
+      .map((name) => [name, search[name]] as const)
       .filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value) && value !== '')
       .map(([name, value]) => [name, String(value)]),
-  )
+  ) as Filters<Name>
 
 /**
- * The filters in the address of the present page, and a function that changes some of them. A change replaces the entry in the
- * history, so that "back" leaves the page.
+ * The filters in the address of a page, and a function that changes some of them. A change replaces the entry in the history, so
+ * that "back" leaves the page.
  */
-export function useFilters(): [Filters, (changes: Filters) => void] {
-  const filters = useSearch({ strict: false }) as Filters
+export function useFilters<const Id extends RouteIds<Routes>>(
+  from: Id,
+): [FiltersOf<Id>, (changes: FiltersOf<Id>) => void] {
+  const filters = useSearch({ from }) as FiltersOf<Id>
+  return [filters, useChange()]
+}
+
+/** Changes filters in the address of the present page. */
+export function useChange(): (changes: Filters) => void {
   const navigate = useNavigate()
-  const change = useCallback(
-    (changes: Filters) =>
+  return useCallback(
+    (changes) =>
       void navigate({
         to: '.',
         search: (before: Filters) => filtersIn({ ...before, ...changes }),
@@ -30,5 +51,4 @@ export function useFilters(): [Filters, (changes: Filters) => void] {
       } as never),
     [navigate],
   )
-  return [filters, change]
 }

@@ -3,7 +3,7 @@
 import { CatchBoundary, useRouter } from '@tanstack/react-router'
 import { type ComponentType, Suspense, use, useCallback, useEffect, useState } from 'react'
 import { messageOf } from '../api/errors.ts'
-import { queryClient } from '../api/queries.ts'
+import { isQuiet } from '../api/queries.ts'
 import { CONSOLE } from '../api/request.ts'
 import { Button } from '../design/controls.tsx'
 import { ErrorState, Waiting } from '../design/loaded.tsx'
@@ -127,7 +127,7 @@ export async function preloadParts(): Promise<void> {
   for (let next = 0; next < parts.length; next++) {
     // The data of the shown page goes first.
     do await idle()
-    while (queryClient.isFetching() > 0)
+    while (!isQuiet())
     // A part that does not arrive now is loaded when it is shown.
     await parts[next]?.().catch(() => {})
   }

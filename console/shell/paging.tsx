@@ -1,26 +1,19 @@
+import { useSearch } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { offsetIn, PAGE_ROWS } from '../api/paging.ts'
 import { Pager } from '../design/table.tsx'
-import { useFilters } from './filters.ts'
+import { useChange } from './filters.ts'
 
-/** The part of a list that a request asks for. */
-export interface Bounds {
-  limit: string
-  offset: string
-}
-
-/** The page of a list, in the address: the bounds of its request, and the buttons to other pages. */
-export function usePage(rows: number) {
-  const [filters, change] = useFilters()
-  const asked = Number(filters.offset ?? 0)
-  const offset = Number.isSafeInteger(asked) ? Math.max(0, asked) : 0
-  return {
-    bounds: { limit: String(rows), offset: String(offset) } satisfies Bounds,
-    pager: (total: number) => (
-      <Pager
-        offset={offset}
-        limit={rows}
-        total={total}
-        onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
-      />
-    ),
-  }
+/** The buttons to other pages of a list. The offset of the shown page is in the address. */
+export function usePager(rows = PAGE_ROWS): (total: number) => ReactNode {
+  const { offset } = useSearch({ strict: false })
+  const change = useChange()
+  return (total) => (
+    <Pager
+      offset={offsetIn(offset)}
+      limit={rows}
+      total={total}
+      onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
+    />
+  )
 }

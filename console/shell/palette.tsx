@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useId, useState } from 'react'
-import { api, ok } from '../api/client.ts'
 import { messageOf } from '../api/errors.ts'
+import { foundPipelinesQuery } from '../api/pipelines.ts'
 import { Icon, type IconName } from '../design/icons.tsx'
 import { Dialog } from '../design/overlay.tsx'
 import { PLACES } from './places.ts'
@@ -96,14 +96,7 @@ function PaletteList({ onClose }: { onClose: () => void }) {
 function useCommands(text: string): { commands: Command[]; missing: string } {
   const navigate = useNavigate()
   const search = text.trim()
-  const { data, error, isFetching } = useQuery({
-    queryKey: ['palette', search],
-    // The API searches the bare name.
-    queryFn: () =>
-      ok(api.pipelines.get({ query: { search: search.split('.').at(-1) ?? '', limit: String(SHOWN) } })),
-    enabled: search !== '',
-    placeholderData: (before) => before,
-  })
+  const { data, error, isFetching } = useQuery(foundPipelinesQuery(search, SHOWN))
   const fixed: Command[] = [
     ...PLACES.map(({ path, label, icon, key }) => ({
       id: path,

@@ -1,7 +1,6 @@
-import { useIsFetching, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
 import { useCallback, useEffect, useRef, useState } from 'react'
-import { ApiError } from '../api/errors.ts'
+import { useLost } from '../api/queries.ts'
 import { ROOT } from '../api/request.ts'
 import { Button, IconButton, Kbd } from '../design/controls.tsx'
 import { Icon } from '../design/icons.tsx'
@@ -148,23 +147,12 @@ function Side({
 
 /** Says that the service does not answer, while any request waits for it. */
 function Lost() {
-  const client = useQueryClient()
-  const isFetching = useIsFetching()
-  const isLost = client
-    .getQueryCache()
-    .getAll()
-    // A page that was left does not ask again, so its old failure says nothing.
-    .some((query) => {
-      const { state } = query
-      if (query.getObserversCount() === 0) return false
-      const reason = state.error ?? state.fetchFailureReason
-      return reason instanceof ApiError && reason.isLost && state.dataUpdatedAt <= state.errorUpdatedAt
-    })
-  if (!isLost) return null
+  const lost = useLost()
+  if (lost === null) return null
   return (
     <p className="lost" role="status">
       No connection to the service.{' '}
-      {isFetching > 0 ? 'Trying again…' : 'The pages show what was loaded before.'}
+      {lost === 'retrying' ? 'Trying again…' : 'The pages show what was loaded before.'}
     </p>
   )
 }

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
-import { api, ok } from '../../api/client.ts'
-import { SLOW_MS } from '../../api/queries.ts'
+import { AUDIT_ROWS, auditQuery } from '../../api/audit.ts'
+import { offsetIn } from '../../api/paging.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, SearchField } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
@@ -9,19 +9,12 @@ import { Card, Empty, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { useFilters } from '../../shell/filters.ts'
 
-const PAGE_ROWS = 100
-
 /** Changes with their callers, newest first. */
 export default function Audit() {
-  const [filters, change] = useFilters()
-  const offset = Number(filters.offset ?? 0)
+  const [filters, change] = useFilters('/audit')
+  const offset = offsetIn(filters.offset)
   const { search = '' } = filters
-  const query = useQuery({
-    queryKey: ['audit', offset],
-    queryFn: () => ok(api.audit.get({ query: { limit: String(PAGE_ROWS), offset: String(offset) } })),
-    refetchInterval: SLOW_MS,
-    placeholderData: (before) => before,
-  })
+  const query = useQuery(auditQuery(filters.offset))
   return (
     <Page title="Audit" subtitle="Every change through the API, with its caller and its answer.">
       <Card
@@ -67,14 +60,14 @@ export default function Audit() {
                     <Button
                       size="small"
                       disabled={offset === 0}
-                      onClick={() => change({ offset: String(Math.max(0, offset - PAGE_ROWS)) })}
+                      onClick={() => change({ offset: String(Math.max(0, offset - AUDIT_ROWS)) })}
                     >
                       Newer
                     </Button>
                     <Button
                       size="small"
-                      disabled={entries.length < PAGE_ROWS}
-                      onClick={() => change({ offset: String(offset + PAGE_ROWS) })}
+                      disabled={entries.length < AUDIT_ROWS}
+                      onClick={() => change({ offset: String(offset + AUDIT_ROWS) })}
                     >
                       Older
                     </Button>

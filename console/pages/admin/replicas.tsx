@@ -1,6 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { api, ok } from '../../api/client.ts'
-import { LIVE_MS } from '../../api/queries.ts'
+import { processesQuery } from '../../api/installation.ts'
 import { Time } from '../../design/clock.tsx'
 import { count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
@@ -10,11 +9,7 @@ import { Table } from '../../design/table.tsx'
 
 /** The processes of the installation: replicas of the service, and its runners. */
 export function Processes() {
-  const query = useQuery({
-    queryKey: ['replicas'],
-    queryFn: () => ok(api.admin.replicas.get()),
-    refetchInterval: LIVE_MS,
-  })
+  const query = useQuery(processesQuery())
   return (
     <>
       <Card title="Replicas" isFlush>

@@ -1,7 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { api, ok } from '../../api/client.ts'
-import { queryClient, SLOW_MS } from '../../api/queries.ts'
+import {
+  changeRetention,
+  type Removal,
+  removeNow,
+  retentionConfigQuery,
+  retentionStatusQuery,
+  wouldRemove,
+} from '../../api/retention.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, TextField } from '../../design/controls.tsx'
 import { bytes, count } from '../../design/format.ts'
@@ -11,11 +17,6 @@ import { Card, Empty, Facts, Notice, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { performing, say, sayError } from '../../design/toasts.tsx'
 
-const retention = api.admin.retention
-
-const dryRun = () => ok(retention.run.post(undefined, { query: { dry_run: true } }))
-type Removal = NonNullable<Awaited<ReturnType<typeof dryRun>>['would_remove']>[number]
-
 /** How long things stay, what the next tick removes, and a tick now. */
 export default function Retention() {
   const [isAsked, setAsked] = useState(false)
@@ -24,7 +25,7 @@ export default function Retention() {
   const look = async () => {
     setBusy(true)
     try {
-      setRemovals((await dryRun()).would_remove ?? [])
+      setRemovals(await wouldRemove())
     } catch (error) {
       sayError(error)
     } finally {
@@ -57,9 +58,8 @@ export default function Retention() {
         submitLabel="Remove now"
         isDangerous
         submit={async () => {
-          await ok(retention.run.post(undefined, { query: {} }))
+          await removeNow()
           setRemovals(null)
-          await queryClient.invalidateQueries({ queryKey: ['retention'] })
           say('The reaper has ended: the last tick shows what it removed')
         }}
       />
@@ -93,11 +93,7 @@ const labelOf = (name: string): string =>
   name.replace('nessie_orphan', 'abandoned').replace('lz_files', 'landing_files').replaceAll('_', ' ')
 
 function Status() {
-  const query = useQuery({
-    queryKey: ['retention', 'status'],
-    queryFn: () => ok(retention.status.get()),
-    refetchInterval: SLOW_MS,
-  })
+  const query = useQuery(retentionStatusQuery())
   return (
     <Card title="Last tick">
       <Loaded query={query}>
@@ -125,15 +121,10 @@ function Status() {
 
 function Settings({ onSaved }: { onSaved: () => void }) {
   const [changes, setChanges] = useState<Record<string, string>>({})
-  const query = useQuery({ queryKey: ['retention', 'config'], queryFn: () => ok(retention.config.get()) })
+  const query = useQuery(retentionConfigQuery())
   const save = async () => {
     const numbers = Object.fromEntries(Object.entries(changes).map(([name, value]) => [name, Number(value)]))
-    const isDone = await performing(
-      ok(retention.config.put(numbers)).then(() =>
-        queryClient.invalidateQueries({ queryKey: ['retention'] }),
-      ),
-      'The settings are saved',
-    )
+    const isDone = await performing(changeRetention(numbers), 'The settings are saved')
     if (!isDone) return
     onSaved()
     // Changes that the person made meanwhile stay.

@@ -1,8 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { api, ok } from '../../api/client.ts'
-import { queryClient } from '../../api/queries.ts'
-import { accepted, authorizedFetch, ROOT } from '../../api/request.ts'
+import { buildQuery, featuresQuery } from '../../api/installation.ts'
+import { createNamespace, deleteNamespace, namespacesQuery } from '../../api/namespaces.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, IconButton, Segments, TextField } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
@@ -54,19 +53,9 @@ export default function Settings() {
   )
 }
 
-interface Build {
-  version: string
-  git_commit: string
-  build_time: string
-}
-
 function Installation() {
-  const features = useQuery({ queryKey: ['features'], queryFn: () => ok(api.features.get()) })
-  const build = useQuery({
-    queryKey: ['build'],
-    queryFn: async (): Promise<Build> =>
-      (await accepted(await authorizedFetch(new URL('health/live', ROOT)))).json(),
-  })
+  const features = useQuery(featuresQuery())
+  const build = useQuery(buildQuery())
   return (
     <Loaded query={features}>
       {({ edition, plugins, license }) => (
@@ -92,8 +81,7 @@ function Namespaces() {
   const [isCreating, setCreating] = useState(false)
   const [removed, setRemoved] = useState<string | null>(null)
   const [form, setForm] = useState({ name: '', description: '' })
-  const query = useQuery({ queryKey: ['namespaces'], queryFn: () => ok(api.namespaces.get({ query: {} })) })
-  const refresh = () => queryClient.invalidateQueries({ queryKey: ['namespaces'] })
+  const query = useQuery(namespacesQuery())
   return (
     <Card
       title="Namespaces"
@@ -139,9 +127,8 @@ function Namespaces() {
         onClose={() => setCreating(false)}
         submitLabel="Create"
         submit={async () => {
-          await ok(api.namespaces.post(form))
+          await createNamespace(form)
           setForm({ name: '', description: '' })
-          await refresh()
         }}
       >
         <TextField
@@ -163,7 +150,7 @@ function Namespaces() {
         onClose={() => setRemoved(null)}
         submitLabel="Delete"
         isDangerous
-        submit={() => ok(api.namespaces({ name: removed ?? '' }).delete()).then(refresh)}
+        submit={() => deleteNamespace(removed ?? '')}
       />
     </Card>
   )

@@ -1,7 +1,17 @@
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { api, ok } from '../../api/client.ts'
-import { queryClient } from '../../api/queries.ts'
+import { featuresQuery } from '../../api/installation.ts'
+import {
+  grant,
+  grantsQuery,
+  PERMISSIONS,
+  type Permission,
+  type Resource,
+  type ResourceKind,
+  resourcesQuery,
+  revoke,
+  transferPipeline,
+} from '../../api/sharing.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, IconButton, SearchField, Select, TextField } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
@@ -14,7 +24,7 @@ import { useFilters } from '../../shell/filters.ts'
 
 /** Rights of users on pipelines, namespaces and landing zones: an edition with users has them. */
 export default function Sharing() {
-  const features = useQuery({ queryKey: ['features'], queryFn: () => ok(api.features.get()) })
+  const features = useQuery(featuresQuery())
   return (
     <Page title="Sharing" subtitle="Who may read, write and administer a resource.">
       <Card isFlush>
@@ -39,54 +49,20 @@ export default function Sharing() {
   )
 }
 
-interface Resource {
-  id: string
-  name: string
-  owner: string | null
+const KINDS: Record<ResourceKind, string> = {
+  pipeline: 'Pipeline',
+  namespace: 'Namespace',
+  landing_zone: 'Landing zone',
 }
-
-/** Pipelines in the list of choices: the largest page of the API. The search finds others. */
-const PIPELINES_LISTED = 200
-
-const KINDS = {
-  pipeline: {
-    label: 'Pipeline',
-    list: async (search: string): Promise<Resource[]> => {
-      const { pipelines } = await ok(
-        api.pipelines.get({ query: { ...(search && { search }), limit: String(PIPELINES_LISTED) } }),
-      )
-      return pipelines.map((pipeline) => ({
-        ...pipeline,
-        name: `${pipeline.namespace}.${pipeline.layer}.${pipeline.name}`,
-      }))
-    },
-  },
-  namespace: {
-    label: 'Namespace',
-    list: async (search: string): Promise<Resource[]> =>
-      (await ok(api.namespaces.get({ query: {} }))).namespaces.filter(({ name }) => name.includes(search)),
-  },
-  landing_zone: {
-    label: 'Landing zone',
-    list: async (search: string): Promise<Resource[]> =>
-      (await ok(api['landing-zones'].get({ query: {} }))).zones
-        .map((zone) => ({ ...zone, name: `${zone.namespace}.${zone.name}` }))
-        .filter(({ name }) => name.includes(search)),
-  },
-} as const
-type Kind = keyof typeof KINDS
-const isKind = (text: string | undefined): text is Kind => text !== undefined && Object.hasOwn(KINDS, text)
+const isKind = (text: string | undefined): text is ResourceKind =>
+  text !== undefined && Object.hasOwn(KINDS, text)
 
 /** One resource with its owner and its grants. The choice is in the address. */
 function Shared() {
-  const [filters, change] = useFilters()
+  const [filters, change] = useFilters('/sharing')
   const kind = isKind(filters.kind) ? filters.kind : 'pipeline'
   const { id = '', search = '' } = filters
-  const resources = useQuery({
-    queryKey: ['sharing', 'resources', kind, search],
-    queryFn: () => KINDS[kind].list(search),
-    placeholderData: keepPreviousData,
-  })
+  const resources = useQuery(resourcesQuery(kind, search))
   const shown = resources.data?.find((resource) => resource.id === id)
   return (
     <>
@@ -94,11 +70,11 @@ function Shared() {
         <Select
           label="Kind"
           value={kind}
-          choices={Object.entries(KINDS).map(([value, { label }]) => ({ value, label }))}
+          choices={Object.entries(KINDS).map(([value, label]) => ({ value, label }))}
           onChange={(value) => change({ kind: value, id: '', search: '' })}
         />
         <Select
-          label={KINDS[kind].label}
+          label={KINDS[kind]}
           value={shown?.id ?? ''}
           choices={[
             { value: '', label: 'Choose' },
@@ -128,17 +104,11 @@ function Shared() {
   )
 }
 
-const PERMISSIONS = ['read', 'write', 'admin'] as const
-type Permission = (typeof PERMISSIONS)[number]
-
-function Grants({ kind, resource }: { kind: Kind; resource: Resource }) {
+function Grants({ kind, resource }: { kind: ResourceKind; resource: Resource }) {
   const [asked, setAsked] = useState<'grant' | 'transfer' | null>(null)
   const close = () => setAsked(null)
   const { id, name, owner } = resource
-  const query = useQuery({
-    queryKey: ['sharing', 'grants', kind, id],
-    queryFn: () => ok(api.sharing.get({ query: { resource_type: kind, resource_id: id } })),
-  })
+  const query = useQuery(grantsQuery(kind, id))
   return (
     <>
       <div className="card-body row">
@@ -161,25 +131,20 @@ function Grants({ kind, resource }: { kind: Kind; resource: Resource }) {
             <Table
               label="Grants"
               rows={grants}
-              keyOf={(grant) => grant.id}
+              keyOf={({ id: each }) => each}
               columns={[
-                { name: 'User', cell: (grant) => <b>{grant.grantee_id}</b> },
-                { name: 'May', cell: (grant) => <Tag>{grant.permission}</Tag> },
-                { name: 'Granted by', cell: (grant) => grant.grantor_id || 'a key' },
-                { name: 'When', cell: (grant) => <Time at={grant.created_at} /> },
+                { name: 'User', cell: (each) => <b>{each.grantee_id}</b> },
+                { name: 'May', cell: (each) => <Tag>{each.permission}</Tag> },
+                { name: 'Granted by', cell: (each) => each.grantor_id || 'a key' },
+                { name: 'When', cell: (each) => <Time at={each.created_at} /> },
                 {
                   name: 'Actions',
-                  cell: (grant) => (
+                  cell: (each) => (
                     <IconButton
                       icon="cross"
                       size="small"
-                      label={`Revoke the grant of ${grant.grantee_id}`}
-                      onClick={() =>
-                        void performing(
-                          ok(api.sharing({ id: grant.id }).delete()).then(refresh),
-                          'The grant is revoked',
-                        )
-                      }
+                      label={`Revoke the grant of ${each.grantee_id}`}
+                      onClick={() => void performing(revoke(each.id), 'The grant is revoked')}
                     />
                   ),
                 },
@@ -194,8 +159,6 @@ function Grants({ kind, resource }: { kind: Kind; resource: Resource }) {
   )
 }
 
-const refresh = () => queryClient.invalidateQueries({ queryKey: ['sharing'] })
-
 const USER_HINT = 'The subject of the access tokens of this user'
 
 function GrantDialog({
@@ -206,7 +169,7 @@ function GrantDialog({
 }: {
   isOpen: boolean
   onClose: () => void
-  kind: Kind
+  kind: ResourceKind
   resource: Resource
 }) {
   const [user, setUser] = useState('')
@@ -219,11 +182,8 @@ function GrantDialog({
       onClose={onClose}
       submitLabel="Grant"
       submit={async () => {
-        await ok(
-          api.sharing.post({ grantee_id: user, resource_type: kind, resource_id: resource.id, permission }),
-        )
+        await grant(kind, resource.id, user, permission)
         setUser('')
-        await refresh()
       }}
     >
       <TextField
@@ -264,10 +224,9 @@ function TransferDialog({
       submitLabel="Transfer"
       isDangerous
       submit={async () => {
-        await ok(api.sharing.transfer.post({ resource_type: 'pipeline', resource_id: id, to_user_id: user }))
+        await transferPipeline(id, user)
         setUser('')
         say(`${name} belongs to ${user}`)
-        await Promise.all([refresh(), queryClient.invalidateQueries({ queryKey: ['pipelines'] })])
       }}
     >
       <TextField

@@ -1,27 +1,18 @@
 import { useQuery } from '@tanstack/react-query'
+import { type Health, healthQuery, metricsQuery } from '../../api/installation.ts'
+import { type Sample, sampleOf, sumOf } from '../../api/metrics.ts'
 import { LIVE_MS } from '../../api/queries.ts'
-import { accepted, authorizedFetch, ROOT } from '../../api/request.ts'
 import { bytes, count, duration } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Pill } from '../../design/status.tsx'
 import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
-import { type Sample, sampleOf, samplesIn, sumOf } from './metrics.ts'
 import { Processes } from './replicas.tsx'
 
 /** The parts of the installation as the replica that answers sees them. */
 export default function System() {
-  const health = useQuery({
-    queryKey: ['health', 'full'],
-    queryFn: async () => (await authorizedFetch(new URL('health/ready', ROOT))).json() as Promise<Health>,
-    refetchInterval: LIVE_MS,
-  })
-  const metrics = useQuery({
-    queryKey: ['metrics'],
-    queryFn: async () =>
-      samplesIn(await (await accepted(await authorizedFetch(new URL('metrics', ROOT)))).text()),
-    refetchInterval: LIVE_MS,
-  })
+  const health = useQuery({ ...healthQuery(), refetchInterval: LIVE_MS })
+  const metrics = useQuery(metricsQuery())
   return (
     <Page title="System" subtitle="As the replica that answers sees it.">
       <div className="run-grid">
@@ -41,14 +32,6 @@ export default function System() {
       </Card>
     </Page>
   )
-}
-
-interface Health {
-  status: string
-  services: Record<string, string>
-  python?: { sandbox: string; version: string } | null
-  engines?: Record<string, string>
-  details: Record<string, unknown>
 }
 
 const Parts = ({ health }: { health: Health }) => (

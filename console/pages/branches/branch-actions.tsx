@@ -1,7 +1,6 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useId, useState } from 'react'
-import { api, ok, segment } from '../../api/client.ts'
-import { queryClient } from '../../api/queries.ts'
+import { deleteBranch, mergeBranch, type Refusal, rebaseBranch } from '../../api/branches.ts'
 import { Button, Checkbox, TextField } from '../../design/controls.tsx'
 import { counted } from '../../design/format.ts'
 import { FormDialog } from '../../design/overlay.tsx'
@@ -14,16 +13,6 @@ interface ShownBranch {
   commits_behind: number
   tables_changed: number
   drafts: readonly { pipeline: string }[]
-}
-
-const at = (name: string) => api.branches({ branch: segment(name) })
-/** The branch first: a closed branch has no difference and no commits to load again. */
-async function refresh(name: string) {
-  await queryClient.invalidateQueries({ queryKey: ['branches', 'one', name], exact: true })
-  await queryClient.invalidateQueries({
-    queryKey: ['branches'],
-    predicate: ({ queryKey: [, kind, of] }) => kind === 'list' || of !== name,
-  })
 }
 
 /** Why the branch cannot merge now; null: it may. */
@@ -74,25 +63,14 @@ interface DialogProps {
   onClose: () => void
 }
 
-const merged = (name: string, message: string, publishesDrafts: boolean) =>
-  at(name).merge.post(
-    { ...(message !== '' && { message }), publish_drafts: publishesDrafts },
-    { headers: {} },
-  )
-type MergeError = Awaited<ReturnType<typeof merged>>['error'] & {}
-type Refusal = Extract<MergeError, { status: 409 }>['value']
-
 /** A merge that the service refuses shows the tests and conflicts that stand against it. */
 function MergeDialog({ branch: { name, drafts, tables_changed: tables }, isOpen, onClose }: DialogProps) {
   const [message, setMessage] = useState('')
   const [publishesDrafts, setPublishesDrafts] = useState(true)
   const [refusal, setRefusal] = useState<Refusal | null>(null)
   const submit = async () => {
-    const answer = await merged(name, message, publishesDrafts)
-    setRefusal(answer.error?.status === 409 ? answer.error.value : null)
-    const { status, commit } = await ok(Promise.resolve(answer))
+    const { status, commit } = await mergeBranch(name, { message, publishesDrafts }, setRefusal)
     say(status === 'merged' ? `Merged as commit ${commit} of main` : 'The branch has no change')
-    await refresh(name)
   }
   return (
     <FormDialog
@@ -139,11 +117,8 @@ function MergeDialog({ branch: { name, drafts, tables_changed: tables }, isOpen,
 function RebaseDialog({ branch: { name, commits_behind: behind }, isOpen, onClose }: DialogProps) {
   const [refusal, setRefusal] = useState<Refusal | null>(null)
   const submit = async () => {
-    const answer = await at(name).rebase.post()
-    setRefusal(answer.error?.status === 409 ? answer.error.value : null)
-    const { base_commit: base } = await ok(Promise.resolve(answer))
+    const { base_commit: base } = await rebaseBranch(name, setRefusal)
     say(`The branch begins at commit ${base} of main`)
-    await refresh(name)
   }
   return (
     <FormDialog
@@ -215,11 +190,7 @@ function DeleteDialog({ branch: { name }, isOpen, onClose }: DialogProps) {
       onClose={onClose}
       submitLabel="Delete the branch"
       isDangerous
-      submit={async () => {
-        await ok(at(name).delete())
-        await navigate({ to: '/branches' })
-        await refresh(name)
-      }}
+      submit={() => deleteBranch(name, () => navigate({ to: '/branches' }))}
     />
   )
 }

@@ -1,33 +1,30 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
-import { api, ok, segment } from '../../api/client.ts'
-import { LISTS, useLiveRuns } from '../../api/live-runs.ts'
-import { LIVE_MS } from '../../api/queries.ts'
+import {
+  type Branch,
+  branchCommitsQuery,
+  branchDiffQuery,
+  branchQuery,
+  branchRowsQuery,
+  useLiveBranch,
+} from '../../api/branches.ts'
+import { branchRunsQuery } from '../../api/runs.ts'
 import { Time } from '../../design/clock.tsx'
 import { counted } from '../../design/format.ts'
 import { isGone, Loaded } from '../../design/loaded.tsx'
+import { DURATION, ROWS, STATUS } from '../../design/run-columns.tsx'
 import { Status } from '../../design/status.tsx'
 import { Card, Empty, Facts, Notice, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
-import { DURATION, ROWS, STATUS } from '../runs/columns.tsx'
 import { BranchActions } from './branch-actions.tsx'
 import { RunOnBranch } from './run-on-branch.tsx'
-import { rowsOfBranch, TableChanges } from './table-changes.tsx'
-
-const branchAt = (name: string) => api.branches({ branch: segment(name) })
-const branchQuery = (name: string) => () => ok(branchAt(name).get())
-type Branch = Awaited<ReturnType<ReturnType<typeof branchQuery>>>
+import { TableChanges } from './table-changes.tsx'
 
 /** One branch: its difference to main, its commits, and the merge. */
 export default function BranchPage() {
   const { branch: name } = useParams({ from: '/branches/$branch' })
-  const query = useQuery({
-    queryKey: ['branches', 'one', name],
-    queryFn: branchQuery(name),
-    // The commits of a run appear with its end.
-    refetchInterval: LIVE_MS,
-  })
-  useLiveRuns([['branches', 'one', name], ...LISTS])
+  const query = useQuery(branchQuery(name))
+  useLiveBranch(name)
   const branch = isGone(query.error) ? undefined : query.data
   const isMergeable = branch?.status === 'open' && !branch.protected
   return (
@@ -86,26 +83,15 @@ const linksTo = (branch: string) =>
     ],
   ] as const
 
-/** Changes with each commit on the branch and on main. */
-const stateOf = ({ name, head, base_commit: base, commits_behind: behind }: Branch) =>
-  [name, head ?? '', String(base), String(behind)] as const
-
-const useDifference = (branch: Branch) =>
-  useQuery({
-    queryKey: ['branches', 'diff', ...stateOf(branch)],
-    queryFn: () => ok(branchAt(branch.name).diff.get({ query: {} })),
-    placeholderData: (before) => before,
-  })
-
 function OfferedActions({ branch }: { branch: Branch }) {
-  const { data, isPending } = useDifference(branch)
+  const { data, isPending } = useQuery(branchDiffQuery(branch))
   // Without a difference, the service decides about the merge.
   const conflicts = isPending ? null : (data?.tables.filter(({ conflict }) => conflict).length ?? 0)
   return <BranchActions branch={branch} conflicts={conflicts} />
 }
 
 function Difference({ branch }: { branch: Branch }) {
-  const query = useDifference(branch)
+  const query = useQuery(branchDiffQuery(branch))
   return (
     <Card title="Difference to main" isFlush>
       <Loaded query={query}>
@@ -122,11 +108,7 @@ function Difference({ branch }: { branch: Branch }) {
                   </Notice>
                 </div>
               )}
-              <TableChanges
-                tables={tables}
-                of={['branches', 'rows', ...stateOf(branch)]}
-                readRows={rowsOfBranch(branch.name)}
-              />
+              <TableChanges tables={tables} rowsOf={(table) => branchRowsQuery(branch, table)} />
             </>
           )
         }
@@ -135,15 +117,8 @@ function Difference({ branch }: { branch: Branch }) {
   )
 }
 
-/** Runs that the page shows. The list of runs shows all. */
-const RUNS_SHOWN = 20
-
 function Runs({ branch }: { branch: string }) {
-  const query = useQuery({
-    queryKey: ['runs', 'list', { branch }, 'newest'],
-    queryFn: () => ok(api.runs.get({ query: { branch, limit: String(RUNS_SHOWN) } })),
-    refetchInterval: LIVE_MS,
-  })
+  const query = useQuery(branchRunsQuery(branch))
   return (
     <Card
       title="Runs"
@@ -186,11 +161,7 @@ function Runs({ branch }: { branch: string }) {
 }
 
 function Commits({ branch }: { branch: Branch }) {
-  const query = useQuery({
-    queryKey: ['branches', 'commits', ...stateOf(branch)],
-    queryFn: () => ok(branchAt(branch.name).commits.get({ query: { limit: '50' } })),
-    placeholderData: (before) => before,
-  })
+  const query = useQuery(branchCommitsQuery(branch))
   return (
     <Card title="Commits" isFlush>
       <Loaded query={query}>

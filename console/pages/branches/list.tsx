@@ -1,8 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, ok } from '../../api/client.ts'
-import { queryClient, SLOW_MS } from '../../api/queries.ts'
+import {
+  BRANCH_STATUSES,
+  branchListQuery,
+  branchStatusIn,
+  createBranch,
+  type ListedBranch,
+} from '../../api/branches.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, SearchField, Select, TextField } from '../../design/controls.tsx'
 import { count } from '../../design/format.ts'
@@ -12,34 +17,16 @@ import { Status } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { useFilters } from '../../shell/filters.ts'
-import { usePage } from '../../shell/paging.tsx'
+import { usePager } from '../../shell/paging.tsx'
 import { Tags } from './tags.tsx'
-
-const PAGE_ROWS = 50
-const STATUSES = ['open', 'merged', 'deleted'] as const
 
 /** Branches of the lake, and tags. */
 export default function BranchList() {
-  const [filters, change] = useFilters()
+  const [filters, change] = useFilters('/branches')
   const [isCreating, setCreating] = useState(false)
   const { search = '' } = filters
-  const status = STATUSES.find((each) => each === (filters.status ?? 'open'))
-  const { bounds, pager } = usePage(PAGE_ROWS)
-  const query = useQuery({
-    queryKey: ['branches', 'list', status, search, bounds],
-    queryFn: () =>
-      ok(
-        api.branches.get({
-          query: {
-            ...(status && { status }),
-            ...(search && { search }),
-            ...bounds,
-          },
-        }),
-      ),
-    refetchInterval: SLOW_MS,
-    placeholderData: (before) => before,
-  })
+  const pager = usePager()
+  const query = useQuery(branchListQuery(filters))
   return (
     <Page
       title="Branches"
@@ -62,8 +49,8 @@ export default function BranchList() {
             <Select
               label="Status"
               isLabelShown={false}
-              value={status ?? 'open'}
-              choices={STATUSES.map((value) => ({ value, label: value }))}
+              value={branchStatusIn(filters.status) ?? 'open'}
+              choices={BRANCH_STATUSES.map((value) => ({ value, label: value }))}
               onChange={(value) => change({ status: value, offset: '' })}
             />
           </>
@@ -90,10 +77,7 @@ export default function BranchList() {
   )
 }
 
-const listed = () => ok(api.branches.get({ query: {} }))
-type Branch = Awaited<ReturnType<typeof listed>>['branches'][number]
-
-const BranchTable = ({ branches }: { branches: readonly Branch[] }) => (
+const BranchTable = ({ branches }: { branches: readonly ListedBranch[] }) => (
   <Table
     label="Branches"
     rows={branches}
@@ -126,8 +110,7 @@ function CreateBranch({ isOpen, onClose }: { isOpen: boolean; onClose: () => voi
   const [description, setDescription] = useState('')
   const create = async () => {
     const body = { name, ...(commit && { as_of: Number(commit) }), ...(description && { description }) }
-    await ok(api.branches.post(body))
-    await queryClient.invalidateQueries({ queryKey: ['branches'] })
+    await createBranch(body)
     await navigate({ to: '/branches/$branch', params: { branch: name } })
   }
   return (

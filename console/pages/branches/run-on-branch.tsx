@@ -1,10 +1,10 @@
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, type LayerName, ok } from '../../api/client.ts'
+import { requestRun, runRequestOf } from '../../api/runs.ts'
 import { Button, Checkbox } from '../../design/controls.tsx'
 import { Card, CodeBlock } from '../../design/surfaces.tsx'
 import { performing } from '../../design/toasts.tsx'
-import { PipelineField } from '../pipelines/suggestions.tsx'
+import { PipelineField } from '../../fields/suggestions.tsx'
 
 /** Requests a run whose result stays on the branch. */
 export function RunOnBranch({ branch }: { branch: string }) {
@@ -12,21 +12,12 @@ export function RunOnBranch({ branch }: { branch: string }) {
   const [isDraft, setDraft] = useState(false)
   const [isBusy, setBusy] = useState(false)
   const [run, setRun] = useState<string | null>(null)
-  const [namespace = '', layer = '', name = ''] = pipeline.split('.')
-  const body = {
-    namespace,
-    layer: layer as LayerName,
-    pipeline: name,
-    trigger: 'manual',
-    branch,
-    ...(isDraft && { draft: true }),
-  }
+  const [ns = '', layer = '', name = ''] = pipeline.split('.')
+  const at = { ns, layer, name }
+  const more = { branch, ...(isDraft && { draft: true }) }
   const start = async () => {
     setBusy(true)
-    await performing(
-      ok(api.runs.post(body, { headers: {} })).then(({ run_id: id }) => setRun(id)),
-      'The run is requested',
-    )
+    await performing(requestRun(at, more).then(setRun), 'The run is requested')
     setBusy(false)
   }
   return (
@@ -56,7 +47,10 @@ export function RunOnBranch({ branch }: { branch: string }) {
         </form>
         <details>
           <summary>The same through the API</summary>
-          <CodeBlock label="Request" code={`POST /api/v1/runs\n${JSON.stringify(body, null, 2)}`} />
+          <CodeBlock
+            label="Request"
+            code={`POST /api/v1/runs\n${JSON.stringify(runRequestOf(at, more), null, 2)}`}
+          />
         </details>
       </div>
     </Card>

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
-import { api, ok, segment } from '../../api/client.ts'
+import type { RowDiff, rowsQuery, TableChange } from '../../api/diff.ts'
 import { Button } from '../../design/controls.tsx'
 import { DataGrid } from '../../design/data-grid.tsx'
 import { count } from '../../design/format.ts'
@@ -9,39 +9,15 @@ import { Layer, Pill } from '../../design/status.tsx'
 import { Empty, Notice } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 
-type Diff = Awaited<ReturnType<ReturnType<typeof diffQuery>>>
-const diffQuery = (branch: string) => () => ok(api.branches({ branch }).diff.get({ query: {} }))
-type Change = Diff['tables'][number]
-
-const ROWS_SHOWN = '200'
-
 const signed = (sign: '+' | '−', value: number | null) => (value === null ? '?' : `${sign}${count(value)}`)
 
-const keyOf = ({ namespace, layer, name }: Change) => `${namespace}.${layer}.${name}`
+const keyOf = ({ namespace, layer, name }: TableChange) => `${namespace}.${layer}.${name}`
 
-/** Reads the differing rows of a table. */
-export type ReadRows = (table: Change, limit: string) => Promise<unknown>
+/** The query of the differing rows of a table. */
+type RowsOf = (table: TableChange) => ReturnType<typeof rowsQuery>
 
-export const rowsOfBranch =
-  (branch: string): ReadRows =>
-  ({ namespace: ns, layer, name }, limit) =>
-    ok(
-      api
-        .branches({ branch: segment(branch) })
-        .diff({ ns })({ layer })({ name })
-        .get({ query: { limit } }),
-    )
-
-/** The changed tables of a branch or a run, whose rows can be compared. `of` names both in the cache. */
-export function TableChanges({
-  tables,
-  of,
-  readRows,
-}: {
-  tables: readonly Change[]
-  of: readonly string[]
-  readRows: ReadRows
-}) {
+/** The changed tables of a branch or a run, whose rows can be compared. */
+export function TableChanges({ tables, rowsOf }: { tables: readonly TableChange[]; rowsOf: RowsOf }) {
   const [shownKey, setShownKey] = useState('')
   const shown = tables.find((table) => keyOf(table) === shownKey)
   return (
@@ -87,12 +63,12 @@ export function TableChanges({
           },
         ]}
       />
-      {shown && <RowChanges key={keyOf(shown)} of={of} table={shown} readRows={readRows} />}
+      {shown && <RowChanges key={keyOf(shown)} table={shown} rowsOf={rowsOf} />}
     </>
   )
 }
 
-function SchemaText({ schema }: { schema: Change['schema'] }) {
+function SchemaText({ schema }: { schema: TableChange['schema'] }) {
   const parts = [
     ...schema.added.map(({ name, type }) => `+ ${name} ${type}`),
     ...schema.removed.map(({ name }) => `− ${name}`),
@@ -108,30 +84,16 @@ function SchemaText({ schema }: { schema: Change['schema'] }) {
 }
 
 /** The rows of a table that a branch or a run adds, removes and changes. */
-function RowChanges({ of, table, readRows }: { of: readonly string[]; table: Change; readRows: ReadRows }) {
-  const { namespace, layer, name } = table
-  const query = useQuery({
-    queryKey: [...of, 'rows', namespace, layer, name],
-    queryFn: () => readRows(table, ROWS_SHOWN),
-    retry: false,
-    placeholderData: (before) => before,
-  })
+function RowChanges({ table, rowsOf }: { table: TableChange; rowsOf: RowsOf }) {
+  const query = useQuery(rowsOf(table))
   return (
     <div className="card-body">
-      <Loaded query={query}>{(diff) => <RowGrid diff={diff as RowDiff} name={name} />}</Loaded>
+      <Loaded query={query}>{(diff) => <RowGrid diff={diff} name={table.name} />}</Loaded>
     </div>
   )
 }
 
 type Row = Record<string, unknown>
-/** The schema of the API says only that rows are objects. */
-interface RowDiff {
-  columns: { name: string; type: string }[]
-  added: Row[]
-  removed: Row[]
-  changed: { before: Row; after: Row }[]
-  truncated: boolean
-}
 
 function RowGrid({ diff, name }: { diff: RowDiff; name: string }) {
   const { rows, tones } = useMemo(() => {

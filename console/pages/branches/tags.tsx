@@ -1,8 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, ok } from '../../api/client.ts'
-import { queryClient } from '../../api/queries.ts'
+import { createTag, deleteTag, type Tag, tagsQuery } from '../../api/tags.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, IconButton, TextField } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
@@ -10,13 +9,11 @@ import { FormDialog } from '../../design/overlay.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 
-const refresh = () => queryClient.invalidateQueries({ queryKey: ['tags'] })
-
 /** Names of commits of main. */
 export function Tags() {
   const [isCreating, setCreating] = useState(false)
   const [removed, setRemoved] = useState<string | null>(null)
-  const query = useQuery({ queryKey: ['tags'], queryFn: () => ok(api.tags.get({ query: {} })) })
+  const query = useQuery(tagsQuery())
   return (
     <Card
       title="Tags"
@@ -46,17 +43,11 @@ export function Tags() {
         onClose={() => setRemoved(null)}
         submitLabel="Delete the tag"
         isDangerous
-        submit={async () => {
-          await ok(api.tags({ name: removed ?? '' }).delete())
-          await refresh()
-        }}
+        submit={() => deleteTag(removed ?? '')}
       />
     </Card>
   )
 }
-
-const listed = () => ok(api.tags.get({ query: {} }))
-type Tag = Awaited<ReturnType<typeof listed>>['tags'][number]
 
 const TagTable = ({ tags, onRemove }: { tags: readonly Tag[]; onRemove: (name: string) => void }) => (
   <Table
@@ -100,10 +91,11 @@ function CreateTag({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }
   const [commit, setCommit] = useState('')
   const [description, setDescription] = useState('')
   const create = async () => {
-    await ok(
-      api.tags.post({ name, ...(commit && { as_of: Number(commit) }), ...(description && { description }) }),
-    )
-    await refresh()
+    await createTag({
+      name,
+      ...(commit && { as_of: Number(commit) }),
+      ...(description && { description }),
+    })
     setName('')
     setCommit('')
     setDescription('')

@@ -1,10 +1,10 @@
 import { useState } from 'react'
 import { ROOT } from '../../api/request.ts'
 import { hasCredential } from '../../api/session.ts'
+import type { TableAt, Version } from '../../api/tables.ts'
 import { Segments } from '../../design/controls.tsx'
 import { Card, CodeBlock } from '../../design/surfaces.tsx'
-import { ENGINES, type Engine, snippetOf, type TableAt, warehouseOf } from './snippets.ts'
-import type { Version } from './table-query.ts'
+import { ENGINES, type Engine, snippetOf, warehouseOf } from './snippets.ts'
 
 const LABELS: Record<Engine, string> = { duckdb: 'DuckDB', pyiceberg: 'PyIceberg', spark: 'Spark' }
 /** The names of tags start with a letter; commit numbers and times do not. */

@@ -1,21 +1,19 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { ok } from '../../api/client.ts'
 import { messageOf } from '../../api/errors.ts'
-import { queryClient } from '../../api/queries.ts'
+import {
+  describeTable,
+  type Statistics,
+  statisticsQuery,
+  type TableAt,
+  type Table as TableState,
+  type Version,
+} from '../../api/tables.ts'
 import { Button, TextArea, TextField } from '../../design/controls.tsx'
 import { bytes, count, counted } from '../../design/format.ts'
 import { FormDialog } from '../../design/overlay.tsx'
 import { Card, Facts, Notice } from '../../design/surfaces.tsx'
 import { type Column, Table } from '../../design/table.tsx'
-import type { TableAt } from './snippets.ts'
-import {
-  type Statistics,
-  statisticsQuery,
-  type Table as TableState,
-  tableAt,
-  type Version,
-} from './table-query.ts'
 
 interface Shown {
   at: TableAt
@@ -29,11 +27,7 @@ export function Columns({ at, table, version }: Shown) {
   const isView = table.kind === 'view'
   // Other versions may lack columns, and the service removes the descriptions that are not sent.
   const isPresent = Object.keys(version).length === 0
-  const { data: statistics, error } = useQuery({
-    queryKey: ['tables', at.ns, at.layer, at.name, 'statistics', version],
-    queryFn: statisticsQuery(at, version),
-    enabled: !isView,
-  })
+  const { data: statistics, error } = useQuery({ ...statisticsQuery(at, version), enabled: !isView })
   return (
     <>
       <Card
@@ -148,14 +142,11 @@ function Describe({ at, table, onClose }: { at: TableAt; table: TableState; onCl
     // The service replaces the descriptions of all columns, so the unchanged ones are sent too.
     const described = Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== ''))
     const isNewOwner = owner.trim() !== (table.owner ?? '')
-    await ok(
-      tableAt(at).metadata.put({
-        description,
-        ...(isNewOwner && { owner: owner.trim() === '' ? null : owner.trim() }),
-        column_descriptions: described,
-      }),
-    )
-    await queryClient.invalidateQueries({ queryKey: ['tables'] })
+    await describeTable(at, {
+      description,
+      ...(isNewOwner && { owner: owner.trim() === '' ? null : owner.trim() }),
+      column_descriptions: described,
+    })
   }
   return (
     <FormDialog title={`Describe ${at.name}`} isOpen onClose={onClose} submitLabel="Save" submit={save}>

@@ -1,25 +1,18 @@
 import { useQuery } from '@tanstack/react-query'
-import { ok } from '../../api/client.ts'
+import { type DataFile, dataFilesQuery, FILE_ROWS, type TableAt, type Version } from '../../api/tables.ts'
 import { bytes, count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Tag } from '../../design/status.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { type Column, Table } from '../../design/table.tsx'
-import { type Bounds, usePage } from '../../shell/paging.tsx'
-import type { TableAt } from './snippets.ts'
-import { tableAt, type Version } from './table-query.ts'
-
-const PAGE_ROWS = 20
+import { useFilters } from '../../shell/filters.ts'
+import { usePager } from '../../shell/paging.tsx'
 
 /** The live data files of the table, with their partitions. */
 export function Files({ at, version, isView }: { at: TableAt; version: Version; isView: boolean }) {
-  const { bounds, pager } = usePage(PAGE_ROWS)
-  const query = useQuery({
-    queryKey: ['tables', at.ns, at.layer, at.name, 'files', version, bounds],
-    queryFn: filesQuery(at, version, bounds),
-    placeholderData: (before) => before,
-    enabled: !isView,
-  })
+  const [{ offset }] = useFilters('/lake/$ns/$layer/$name')
+  const pager = usePager(FILE_ROWS)
+  const query = useQuery({ ...dataFilesQuery(at, version, offset), enabled: !isView })
   if (isView)
     return (
       <Card title="Files">
@@ -47,10 +40,6 @@ export function Files({ at, version, isView }: { at: TableAt; version: Version; 
     </Card>
   )
 }
-
-const filesQuery = (at: TableAt, version: Version, bounds: Bounds) => () =>
-  ok(tableAt(at).files.get({ query: { ...version, ...bounds } }))
-type DataFile = Awaited<ReturnType<ReturnType<typeof filesQuery>>>['files'][number]
 
 function columnsOf(files: readonly DataFile[]): Column<DataFile>[] {
   const hasPartitions = files.some(({ partition }) => partition.length > 0)

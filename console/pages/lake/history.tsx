@@ -1,8 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
-import { ok } from '../../api/client.ts'
-import { queryClient, SLOW_MS } from '../../api/queries.ts'
+import { restoreTable, type TableAt, tableChanged, tableHistoryQuery } from '../../api/tables.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button } from '../../design/controls.tsx'
 import { count } from '../../design/format.ts'
@@ -11,8 +10,6 @@ import { FormDialog } from '../../design/overlay.tsx'
 import { Card } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { say } from '../../design/toasts.tsx'
-import type { TableAt } from './snippets.ts'
-import { tableAt } from './table-query.ts'
 
 /** The states of the table: look at one, or restore one on main. A new state loads the rest of the page again. */
 export function History({
@@ -25,21 +22,13 @@ export function History({
   onOpen: (commit: number) => void
 }) {
   const [restored, setRestored] = useState<number | null>(null)
-  const query = useQuery({
-    queryKey: ['tables', at.ns, at.layer, at.name, 'history', branch],
-    queryFn: () => ok(tableAt(at).history.get({ query: { limit: '50', ...(branch && { branch }) } })),
-    refetchInterval: SLOW_MS,
-  })
+  const query = useQuery(tableHistoryQuery(at, branch))
   const newest = query.data?.history[0]?.commit_id
   const { ns, layer, name } = at
   const loaded = useRef<string | undefined>(undefined)
   useEffect(() => {
     if (newest === undefined || newest === loaded.current) return
-    if (loaded.current !== undefined)
-      void queryClient.invalidateQueries({
-        queryKey: ['tables', ns, layer, name],
-        predicate: ({ queryKey }) => queryKey[4] !== 'history',
-      })
+    if (loaded.current !== undefined) void tableChanged({ ns, layer, name })
     loaded.current = newest
   }, [newest, ns, layer, name])
   return (
@@ -101,8 +90,7 @@ export function History({
         onClose={() => setRestored(null)}
         submitLabel="Restore"
         submit={async () => {
-          await ok(tableAt(at).restore.post({ commit: restored ?? 0 }))
-          await queryClient.invalidateQueries({ queryKey: ['tables'] })
+          await restoreTable(at, restored ?? 0)
           say(`The table has the state of commit ${restored}`)
         }}
       />

@@ -1,48 +1,30 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { api, LAYERS, ok } from '../../api/client.ts'
-import { SLOW_MS } from '../../api/queries.ts'
+import { LAYERS } from '../../api/client.ts'
+import { useNamespaces } from '../../api/namespaces.ts'
+import { type ListedTable, TABLE_FILTERS, tableListQuery, type Version, versionIn } from '../../api/tables.ts'
 import { Button, SearchField, Select } from '../../design/controls.tsx'
 import { bytes, count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Layer, Tag } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
-import { type Filters, useFilters } from '../../shell/filters.ts'
-import { usePage } from '../../shell/paging.tsx'
-import { BranchSelect } from '../branches/branch-select.tsx'
+import { BranchSelect } from '../../fields/branch-select.tsx'
+import { type FiltersOf, useFilters } from '../../shell/filters.ts'
+import { usePager } from '../../shell/paging.tsx'
 import { AsOfField } from './as-of-field.tsx'
-import { type Version, versionIn } from './table-query.ts'
 
-const PAGE_ROWS = 50
-
-const NAMES = ['search', 'namespace', 'layer', 'branch', 'as_of', 'offset'] as const
-const NONE: Filters = Object.fromEntries(NAMES.map((name) => [name, '']))
+type Filters = FiltersOf<'/lake'>
+const NONE: Filters = Object.fromEntries(TABLE_FILTERS.map((name) => [name, '']))
 
 /** The tables and views of main, of a branch, or of main as of a point. All filters are in the address. */
 export default function LakeList() {
-  const [filters, change] = useFilters()
+  const [filters, change] = useFilters('/lake')
   const { search, namespace } = filters
   const layer = LAYERS.find((each) => each === filters.layer)
   const version = versionIn(filters)
-  const { bounds, pager } = usePage(PAGE_ROWS)
-  const query = useQuery({
-    queryKey: ['tables', 'list', search, namespace, layer, version, bounds],
-    queryFn: () =>
-      ok(
-        api.tables.get({
-          query: {
-            ...(search && { search }),
-            ...(namespace && { namespace }),
-            ...(layer && { layer }),
-            ...version,
-            ...bounds,
-          },
-        }),
-      ),
-    refetchInterval: SLOW_MS,
-    placeholderData: (before) => before,
-  })
+  const pager = usePager()
+  const query = useQuery(tableListQuery(filters))
   const isFiltered = Boolean(search || namespace || layer)
   return (
     <Page title="Lake" subtitle="Iceberg tables that runs and other engines write.">
@@ -72,21 +54,15 @@ export default function LakeList() {
 }
 
 function LakeFilters({ filters, change }: { filters: Filters; change: (changes: Filters) => void }) {
-  const namespaces = useQuery({
-    queryKey: ['namespaces'],
-    queryFn: () => ok(api.namespaces.get({ query: {} })),
-  })
   const { search = '', namespace = '', layer = '', branch = '', as_of: asOf = '' } = filters
-  const names = (namespaces.data?.namespaces ?? []).map(({ name }) => name)
-  // A namespace of the address may be unknown, or not loaded yet.
-  const known = namespace === '' || names.includes(namespace) ? names : [namespace, ...names]
+  const namespaces = useNamespaces(namespace)
   return (
     <div className="lake-filters">
       <SearchField label="Search tables" value={search} onChange={(value) => change({ search: value })} />
       <Select
         label="Namespace"
         value={namespace}
-        choices={[{ value: '', label: 'all' }, ...known.map((name) => ({ value: name, label: name }))]}
+        choices={[{ value: '', label: 'all' }, ...namespaces.map((name) => ({ value: name, label: name }))]}
         onChange={(value) => change({ namespace: value })}
       />
       <Select
@@ -101,10 +77,7 @@ function LakeFilters({ filters, change }: { filters: Filters; change: (changes: 
   )
 }
 
-const listed = () => ok(api.tables.get({ query: {} }))
-type Listed = Awaited<ReturnType<typeof listed>>['tables'][number]
-
-function Tables({ tables, version }: { tables: readonly Listed[]; version: Version }) {
+function Tables({ tables, version }: { tables: readonly ListedTable[]; version: Version }) {
   return (
     <Table
       label="Tables"

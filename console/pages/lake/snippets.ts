@@ -1,7 +1,7 @@
 // The commands with which other engines read a table through the Iceberg REST catalog, as in docs/engines.md. A test executes
 // them, so this file imports nothing.
 
-export interface TableAt {
+interface TableAt {
   ns: string
   layer: string
   name: string

@@ -1,32 +1,32 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
-import { ok } from '../../api/client.ts'
+import {
+  type Table,
+  type TableAt,
+  tablePreviewQuery,
+  tableQuery,
+  type Version,
+  versionIn,
+} from '../../api/tables.ts'
 import { Button } from '../../design/controls.tsx'
 import { bytes, counted } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { ResultGrid } from '../../design/result-grid.tsx'
 import { Card, Empty, Notice, Page } from '../../design/surfaces.tsx'
+import { BranchSelect } from '../../fields/branch-select.tsx'
 import { useFilters } from '../../shell/filters.ts'
-import { BranchSelect } from '../branches/branch-select.tsx'
 import { Attach } from './attach.tsx'
 import { Columns } from './columns.tsx'
 import { Files } from './files.tsx'
 import { History } from './history.tsx'
-import type { TableAt } from './snippets.ts'
-import { type Table, tableAt, tableQuery, type Version, versionIn } from './table-query.ts'
-
-const PREVIEW_ROWS = '200'
 
 /** One table: its columns, rows, files and earlier states, on main, on a branch or as of a commit. */
 export default function TablePage() {
   const at = useParams({ from: '/lake/$ns/$layer/$name' })
-  const [filters, change] = useFilters()
+  const [filters, change] = useFilters('/lake/$ns/$layer/$name')
   const { branch = '', as_of: asOf = '' } = filters
   const version = versionIn(filters)
-  const table = useQuery({
-    queryKey: ['tables', at.ns, at.layer, at.name, version],
-    queryFn: tableQuery(at, version),
-  })
+  const table = useQuery(tableQuery(at, version))
   return (
     <Page
       title={`${at.ns}.${at.layer}.${at.name}`}
@@ -105,10 +105,7 @@ function Links({ at, version }: { at: TableAt; version: Version }) {
 }
 
 function Rows({ at, version }: { at: TableAt; version: Version }) {
-  const preview = useQuery({
-    queryKey: ['tables', at.ns, at.layer, at.name, 'preview', version],
-    queryFn: () => ok(tableAt(at).preview.get({ query: { ...version, limit: PREVIEW_ROWS } })),
-  })
+  const preview = useQuery(tablePreviewQuery(at, version))
   return (
     <Card title="Rows">
       <Loaded query={preview}>

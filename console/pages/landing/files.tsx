@@ -1,6 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { ok } from '../../api/client.ts'
+import {
+  deleteFile,
+  restoreFile,
+  type ZoneAt,
+  type ZoneFile,
+  zoneFilesQuery,
+} from '../../api/landing-zones.ts'
 import { Time } from '../../design/clock.tsx'
 import { bytes, count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
@@ -9,13 +15,9 @@ import { Pill } from '../../design/status.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { performing, say } from '../../design/toasts.tsx'
-import { type Bounds, usePage } from '../../shell/paging.tsx'
-import { quarantine, refreshZones, type ZoneAt, zoneAt } from './zone-at.ts'
-
-const PAGE_ROWS = 50
-
-const filesQuery = (at: ZoneAt, bounds: Bounds) => () => ok(zoneAt(at).files.get({ query: bounds }))
-type File_ = Awaited<ReturnType<ReturnType<typeof filesQuery>>>['files'][number]
+import { useFilters } from '../../shell/filters.ts'
+import { usePager } from '../../shell/paging.tsx'
+import { quarantine } from './quarantine.ts'
 
 /** The files of a zone, also those in quarantine. `open` shows a file in another tab. */
 export function Files({
@@ -27,18 +29,12 @@ export function Files({
   total: number
   open: (tab: string, file: string) => void
 }) {
-  const [deleted, setDeleted] = useState<File_ | null>(null)
-  const { bounds, pager } = usePage(PAGE_ROWS)
-  const restore = ({ id, filename }: File_) =>
-    performing(
-      ok(zoneAt(at).files({ id }).quarantine.delete()).then(refreshZones),
-      `The next run reads ${filename}`,
-    )
-  const query = useQuery({
-    queryKey: ['zones', at.ns, at.name, 'files', bounds, total],
-    queryFn: filesQuery(at, bounds),
-    placeholderData: (before) => before,
-  })
+  const [deleted, setDeleted] = useState<ZoneFile | null>(null)
+  const [{ offset }] = useFilters('/landing-zones/$ns/$name')
+  const pager = usePager()
+  const restore = ({ id, filename }: ZoneFile) =>
+    performing(restoreFile(at, id), `The next run reads ${filename}`)
+  const query = useQuery(zoneFilesQuery(at, total, offset))
   return (
     <Card title="Files in the zone" isFlush>
       <Loaded query={query}>
@@ -134,9 +130,8 @@ export function Files({
         isDangerous
         submit={async () => {
           if (deleted === null) return
-          await ok(zoneAt(at).files({ id: deleted.id }).delete())
+          await deleteFile(at, deleted.id)
           say(`${deleted.filename} is deleted`)
-          await refreshZones()
         }}
       />
     </Card>

@@ -1,8 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, ok } from '../../api/client.ts'
-import { queryClient, SLOW_MS } from '../../api/queries.ts'
+import { createZone, zoneListQuery } from '../../api/landing-zones.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, TextField } from '../../design/controls.tsx'
 import { bytes, count } from '../../design/format.ts'
@@ -16,14 +15,9 @@ export default function ZoneList() {
   const navigate = useNavigate()
   const [isCreating, setCreating] = useState(false)
   const [form, setForm] = useState({ namespace: 'default', name: '', description: '' })
-  const query = useQuery({
-    queryKey: ['zones', 'list'],
-    queryFn: () => ok(api['landing-zones'].get({ query: {} })),
-    refetchInterval: SLOW_MS,
-  })
+  const query = useQuery(zoneListQuery())
   const create = async () => {
-    const { namespace: ns, name } = await ok(api['landing-zones'].post(form))
-    await queryClient.invalidateQueries({ queryKey: ['zones'] })
+    const { namespace: ns, name } = await createZone(form)
     await navigate({ to: '/landing-zones/$ns/$name', params: { ns, name } })
   }
   return (

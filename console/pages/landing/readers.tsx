@@ -1,41 +1,27 @@
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { api, ok } from '../../api/client.ts'
-import { SLOW_MS } from '../../api/queries.ts'
+import type { ZoneAt } from '../../api/landing-zones.ts'
+import { type LineageGraph, type LineageNode, lineageQuery } from '../../api/lineage.ts'
+import { type Trigger, triggersQuery } from '../../api/triggers.ts'
 import { Time } from '../../design/clock.tsx'
 import { Loaded } from '../../design/loaded.tsx'
 import { Layer, Pill, Status } from '../../design/status.tsx'
 import { Card, Empty, Notice } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
-import { graphQuery, type LineageGraph, type LineageNode } from '../lineage/node.ts'
-import type { ZoneAt } from './zone-at.ts'
 
 /** The triggers of so many pipelines are loaded, one request for each. */
 const PIPELINES_MAX = 20
 
 type Pipeline = Extract<LineageNode, { type: 'pipeline' }>
 
-const triggersQuery =
-  ({ namespace: ns, layer, name }: Pipeline) =>
-  () =>
-    ok(api.pipelines({ ns })({ layer })({ name }).triggers.get({ query: {} }))
-type Trigger = Awaited<ReturnType<ReturnType<typeof triggersQuery>>>['triggers'][number]
-
 /** The pipelines that read a zone, with their triggers on its uploads. */
 export function Readers({ at }: { at: ZoneAt }) {
   const id = `landing:${at.ns}.${at.name}`
-  const query = useQuery({
-    queryKey: ['lineage', 'graph', { node: id }],
-    queryFn: graphQuery({ node: id }),
-    refetchInterval: SLOW_MS,
-  })
+  const query = useQuery(lineageQuery({ node: id }))
   const readers = readersIn(query.data, id)
   const shown = readers.slice(0, PIPELINES_MAX)
   const triggers = useQueries({
-    queries: shown.map((pipeline) => ({
-      queryKey: ['triggers', pipeline.namespace, pipeline.layer, pipeline.name],
-      queryFn: triggersQuery(pipeline),
-    })),
+    queries: shown.map(({ namespace: ns, layer, name }) => triggersQuery({ ns, layer, name })),
   })
   return (
     <Card title="Pipelines that read this zone" isFlush>

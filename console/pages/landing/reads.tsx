@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { ok } from '../../api/client.ts'
-import { SLOW_MS } from '../../api/queries.ts'
+import { type Read, readsQuery, type ZoneAt } from '../../api/landing-zones.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button } from '../../design/controls.tsx'
 import { bytes } from '../../design/format.ts'
@@ -10,30 +9,13 @@ import { Pill, Status } from '../../design/status.tsx'
 import { Card, Empty, Notice } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { useFilters } from '../../shell/filters.ts'
-import { type Bounds, usePage } from '../../shell/paging.tsx'
-import { type ZoneAt, zoneAt } from './zone-at.ts'
-
-const PAGE_ROWS = 50
-
-const readsQuery = (at: ZoneAt, file: string, bounds: Bounds) => () =>
-  ok(
-    zoneAt(at).reads.get({
-      query: { ...bounds, ...(file && { file_id: file }) },
-    }),
-  )
-type Read = Awaited<ReturnType<ReturnType<typeof readsQuery>>>['reads'][number]
+import { usePager } from '../../shell/paging.tsx'
 
 /** Which run took which file. */
 export function Reads({ at, open }: { at: ZoneAt; open: (tab: string, file?: string) => void }) {
-  const [filters] = useFilters()
-  const { file = '' } = filters
-  const { bounds, pager } = usePage(PAGE_ROWS)
-  const query = useQuery({
-    queryKey: ['zones', at.ns, at.name, 'reads', file, bounds],
-    queryFn: readsQuery(at, file, bounds),
-    placeholderData: (before) => before,
-    refetchInterval: SLOW_MS,
-  })
+  const [{ file = '', offset }] = useFilters('/landing-zones/$ns/$name')
+  const pager = usePager()
+  const query = useQuery(readsQuery(at, file, offset))
   return (
     <Card title="Which run took which file" isFlush>
       {file !== '' && (

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { ok, segment } from '../../api/client.ts'
+import { deleteSample, samplesQuery, type Zone, type ZoneAt } from '../../api/landing-zones.ts'
 import { Time } from '../../design/clock.tsx'
 import { IconButton } from '../../design/controls.tsx'
 import { bytes, counted } from '../../design/format.ts'
@@ -7,23 +7,11 @@ import { Loaded } from '../../design/loaded.tsx'
 import { Card, Empty, Notice } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { performing } from '../../design/toasts.tsx'
-import { refreshZones, type Zone, type ZoneAt, zoneAt } from './zone-at.ts'
 
 /** The samples of a zone: files that previews read while the zone has no file. */
 export function Samples({ at, zone }: { at: ZoneAt; zone: Zone }) {
-  const query = useQuery({
-    queryKey: ['zones', at.ns, at.name, 'samples'],
-    queryFn: () => ok(zoneAt(at).samples.get({ query: {} })),
-  })
-  const remove = (filename: string) =>
-    performing(
-      ok(
-        zoneAt(at)
-          .samples({ filename: segment(filename) })
-          .delete(),
-      ).then(refreshZones),
-      `${filename} is deleted`,
-    )
+  const query = useQuery(samplesQuery(at))
+  const remove = (filename: string) => performing(deleteSample(at, filename), `${filename} is deleted`)
   return (
     <Card title="Samples" isFlush>
       <Loaded query={query}>

@@ -1,7 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { ok } from '../../api/client.ts'
 import { ApiError } from '../../api/errors.ts'
+import {
+  changeZone,
+  type DetectedSchema,
+  detectedSchemaQuery,
+  newestFilesQuery,
+  type Zone,
+  type ZoneAt,
+} from '../../api/landing-zones.ts'
 import { Button, Select, TextArea } from '../../design/controls.tsx'
 import { DataGrid } from '../../design/data-grid.tsx'
 import { counted } from '../../design/format.ts'
@@ -12,31 +19,13 @@ import { Card, Empty, Notice } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { say } from '../../design/toasts.tsx'
 import { useFilters } from '../../shell/filters.ts'
-import {
-  type DetectedSchema,
-  quarantine,
-  refreshZones,
-  schemaQuery,
-  type Zone,
-  type ZoneAt,
-  zoneAt,
-} from './zone-at.ts'
-
-/** Files offered for a look at one file: the newest ones. */
-const FILES_OFFERED = 50
+import { quarantine } from './quarantine.ts'
 
 /** The detected columns beside the expected columns, and the first rows. */
 export function Schema({ at, zone }: { at: ZoneAt; zone: Zone }) {
-  const [filters, change] = useFilters()
-  const { file = '' } = filters
+  const [{ file = '' }, change] = useFilters('/landing-zones/$ns/$name')
   const [editing, setEditing] = useState<string | null>(null)
-  const query = useQuery({
-    // New files are detected as soon as the number of files changes.
-    queryKey: ['zones', at.ns, at.name, 'schema', file, file === '' ? zone.file_count : 0],
-    queryFn: schemaQuery(at, file),
-    placeholderData: (before, earlier) => (earlier?.queryKey[4] === file ? before : undefined),
-    retry: (tries, error) => tries < 3 && error instanceof ApiError && error.status >= 500,
-  })
+  const query = useQuery(detectedSchemaQuery(at, file, zone.file_count))
   const edit = (text: string) => setEditing(linesOf(text))
   return (
     <>
@@ -103,10 +92,7 @@ function FileSelect({
   shown: DetectedSchema | undefined
   onChange: (id: string) => void
 }) {
-  const query = useQuery({
-    queryKey: ['zones', at.ns, at.name, 'files', 'newest', total],
-    queryFn: () => ok(zoneAt(at).files.get({ query: { limit: String(FILES_OFFERED) } })),
-  })
+  const query = useQuery(newestFilesQuery(at, total))
   const offered = (query.data?.files ?? []).map(({ id, filename }) => ({ value: id, label: filename }))
   const isOffered = value === '' || offered.some((each) => each.value === value)
   const other = { value, label: shown?.files[0]?.filename ?? 'one file' }
@@ -307,9 +293,8 @@ function ExpectedDialog({
       submitLabel="Save"
       submit={async () => {
         const schema = joined(text ?? '')
-        await ok(zoneAt(at).put({ expected_schema: schema === '' ? null : schema }))
+        await changeZone(at, { expected_schema: schema === '' ? null : schema })
         say(schema === '' ? 'No schema is expected' : 'The expected schema is saved')
-        await refreshZones()
       }}
     >
       <TextArea

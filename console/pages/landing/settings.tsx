@@ -1,19 +1,22 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { ok } from '../../api/client.ts'
+import {
+  changeLifecycle,
+  changeZone,
+  type Lifecycle,
+  lifecycleQuery,
+  type Zone,
+  type ZoneAt,
+} from '../../api/landing-zones.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, Checkbox, TextArea, TextField } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
 import { Card, Facts } from '../../design/surfaces.tsx'
 import { performing } from '../../design/toasts.tsx'
-import { refreshZones, type Zone, type ZoneAt, zoneAt } from './zone-at.ts'
 
 /** Description, owner and lifecycle of a zone. */
 export function Settings({ at, zone }: { at: ZoneAt; zone: Zone }) {
-  const query = useQuery({
-    queryKey: ['zones', at.ns, at.name, 'lifecycle'],
-    queryFn: () => ok(zoneAt(at).lifecycle.get()),
-  })
+  const query = useQuery(lifecycleQuery(at))
   return (
     <>
       <Card title="Description and owner">
@@ -51,7 +54,7 @@ function About({ at, zone }: { at: ZoneAt; zone: Zone }) {
     ...(description !== zone.description && { description }),
     ...(owner !== (zone.owner ?? '') && { owner: owner === '' ? null : owner }),
   }
-  const save = () => performing(ok(zoneAt(at).put(changes)).then(refreshZones), 'The zone is changed')
+  const save = () => performing(changeZone(at, changes), 'The zone is changed')
   return (
     <form
       className="stack zone-form"
@@ -82,11 +85,6 @@ function About({ at, zone }: { at: ZoneAt; zone: Zone }) {
   )
 }
 
-interface Lifecycle {
-  processed_max_age_days: number
-  auto_purge: boolean
-}
-
 function LifecycleForm({ at, lifecycle }: { at: ZoneAt; lifecycle: Lifecycle }) {
   const [days, setDays] = useState(String(lifecycle.processed_max_age_days))
   const [isPurged, setPurged] = useState(lifecycle.auto_purge)
@@ -94,9 +92,7 @@ function LifecycleForm({ at, lifecycle }: { at: ZoneAt; lifecycle: Lifecycle }) 
     Number(days) !== lifecycle.processed_max_age_days || isPurged !== lifecycle.auto_purge || days === ''
   const save = () =>
     performing(
-      ok(zoneAt(at).lifecycle.put({ processed_max_age_days: Number(days), auto_purge: isPurged })).then(
-        refreshZones,
-      ),
+      changeLifecycle(at, { processed_max_age_days: Number(days), auto_purge: isPurged }),
       'The lifecycle is changed',
     )
   return (

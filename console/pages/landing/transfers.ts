@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from 'react'
 import { messageOf } from '../../api/errors.ts'
-import { upload } from './uploads.ts'
+import { upload } from '../../api/uploads.ts'
 
 export interface Transfer {
   id: number

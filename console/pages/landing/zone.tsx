@@ -1,8 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
-import { ok } from '../../api/client.ts'
-import { LIVE_MS } from '../../api/queries.ts'
+import {
+  deleteZone,
+  uploadPathOf,
+  type Zone,
+  type ZoneAt,
+  zoneQuery,
+  zonesChanged,
+} from '../../api/landing-zones.ts'
 import { CopyButton } from '../../design/controls.tsx'
 import { bytes, counted } from '../../design/format.ts'
 import { Icon } from '../../design/icons.tsx'
@@ -18,7 +24,6 @@ import { Reads } from './reads.tsx'
 import { Samples } from './samples.tsx'
 import { Schema } from './schema.tsx'
 import { Settings } from './settings.tsx'
-import { refreshZones, type Zone, type ZoneAt, zoneAt, zoneQuery } from './zone-at.ts'
 
 const TABS = [
   ['files', 'Files'],
@@ -32,14 +37,10 @@ const TABS = [
 /** One landing zone. The tab is in the address, and so is the file that a tab is about. */
 export default function ZonePage() {
   const at = useParams({ from: '/landing-zones/$ns/$name' })
-  const [filters, change] = useFilters()
+  const [filters, change] = useFilters('/landing-zones/$ns/$name')
   const tab = TABS.find(([key]) => key === filters.tab)?.[0] ?? 'files'
   const open = (key: string, file = '') => change({ tab: key === 'files' ? '' : key, file, offset: '' })
-  const query = useQuery({
-    queryKey: ['zones', at.ns, at.name],
-    queryFn: zoneQuery(at),
-    refetchInterval: LIVE_MS,
-  })
+  const query = useQuery(zoneQuery(at))
   return (
     <Page
       title={`${at.ns}.${at.name}`}
@@ -54,7 +55,11 @@ export default function ZonePage() {
               <>
                 {tab === 'files' && (
                   <>
-                    <DropArea path={pathOf(at, 'files')} noun="files" onStored={() => void refreshZones()} />
+                    <DropArea
+                      path={uploadPathOf(at, 'files')}
+                      noun="files"
+                      onStored={() => void zonesChanged()}
+                    />
                     <Files at={at} total={zone.file_count} open={open} />
                   </>
                 )}
@@ -62,9 +67,9 @@ export default function ZonePage() {
                 {tab === 'samples' && (
                   <>
                     <DropArea
-                      path={pathOf(at, 'samples')}
+                      path={uploadPathOf(at, 'samples')}
                       noun="samples"
-                      onStored={() => void refreshZones()}
+                      onStored={() => void zonesChanged()}
                     />
                     <Samples at={at} zone={zone} />
                   </>
@@ -80,8 +85,6 @@ export default function ZonePage() {
     </Page>
   )
 }
-
-const pathOf = ({ ns, name }: ZoneAt, part: string) => `landing-zones/${ns}/${name}/${part}`
 
 function Summary({ zone }: { zone: Zone }) {
   return (
@@ -129,8 +132,7 @@ function ZoneActions({ at }: { at: ZoneAt }) {
         submitLabel="Delete the zone"
         isDangerous
         submit={async () => {
-          await ok(zoneAt(at).delete())
-          await refreshZones()
+          await deleteZone(at)
           await navigate({ to: '/landing-zones' })
         }}
       />

@@ -1,9 +1,9 @@
 import { useCallback, useEffect, useRef } from 'react'
 import type { DirectedEdge } from '../../../lake/pipeline/reach.ts'
+import type { LineageNode } from '../../api/lineage.ts'
 import { IconButton } from '../../design/controls.tsx'
 import { useIsDark } from '../../shell/theme.ts'
 import { NODE, type Place } from './layout.ts'
-import type { LineageNode } from './node.ts'
 import { type ColourBy, stateOf } from './state.ts'
 
 interface Drawn {

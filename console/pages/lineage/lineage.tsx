@@ -1,27 +1,30 @@
-import { useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useEffect, useMemo } from 'react'
 import { reachable } from '../../../lake/pipeline/reach.ts'
-import { SLOW_MS } from '../../api/queries.ts'
+import {
+  type LineageGraph,
+  type LineageNode,
+  layoutQuery,
+  lineageQuery,
+  lineageSizeQuery,
+  type Part,
+  titleOf,
+} from '../../api/lineage.ts'
 import { Button, SearchField, Segments, Select } from '../../design/controls.tsx'
 import { bytes, count, counted } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Status } from '../../design/status.tsx'
 import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
-import { type Filters, useFilters } from '../../shell/filters.ts'
+import { type FiltersOf, useFilters } from '../../shell/filters.ts'
 import { Graph } from './graph.tsx'
 import { fingerprintOf, layoutOf } from './layout.ts'
-import {
-  graphQuery,
-  type LineageGraph,
-  type LineageNode,
-  type Part,
-  PIPELINES_AT_ONCE,
-  sizeQuery,
-  titleOf,
-} from './node.ts'
 import { type ColourBy, LEGEND, stateOf } from './state.ts'
 
+type Filters = FiltersOf<'/lineage'>
+
+/** With more pipelines than this, the page shows the graph of one namespace. */
+const PIPELINES_AT_ONCE = 2_000
 /** Nodes in the list beside the drawing. The search finds the others. */
 const LISTED = 100
 /** The graph of all namespaces, in the address. No namespace has this name. */
@@ -35,13 +38,11 @@ const nameIn = (id: string) => id.slice(id.indexOf(':') + 1)
 export default function Lineage() {
   const { part, names } = useScope()
   const query = useQuery({
-    queryKey: ['lineage', 'graph', part],
-    queryFn: graphQuery(part ?? {}),
+    ...lineageQuery(part ?? {}),
     enabled: part !== null,
-    refetchInterval: SLOW_MS,
     // A comparison of thousands of nodes takes longer than a drawing.
     structuralSharing: false,
-    placeholderData: (before) => before,
+    placeholderData: keepPreviousData,
   })
   return (
     <Page title="Lineage" subtitle="How data flows from files to tables." isWide>
@@ -73,9 +74,9 @@ const NODE_ID =
  * to its node. With many pipelines, an address without a namespace gets what is around its node, or the first namespace.
  */
 function useScope(): { part: Part | null; names: readonly string[] } {
-  const [filters, change] = useFilters()
+  const [filters, change] = useFilters('/lineage')
   const { namespace = '', node = '', search = '', focus = '', around = '' } = filters
-  const query = useQuery({ queryKey: ['lineage', 'size'], queryFn: sizeQuery })
+  const query = useQuery(lineageSizeQuery())
   const { pipelines = 0, names = [] } = query.data ?? {}
   const [first] = names
   const isLarge = pipelines > PIPELINES_AT_ONCE
@@ -95,7 +96,7 @@ function useScope(): { part: Part | null; names: readonly string[] } {
 }
 
 function LineageView({ graph, names }: { graph: LineageGraph; names: readonly string[] }) {
-  const [filters, change] = useFilters()
+  const [filters, change] = useFilters('/lineage')
   const { search = '', node: chosenId = '', focus = 'all', around = '' } = filters
   const colour: ColourBy = filters.colour === 'tests' ? 'tests' : 'run'
   const chosen = graph.nodes.find(({ id }) => id === chosenId)
@@ -110,11 +111,7 @@ function LineageView({ graph, names }: { graph: LineageGraph; names: readonly st
   }, [graph, chosenId, focus])
   const ids = useMemo(() => shown.nodes.map(({ id }) => id), [shown])
   const fingerprint = useMemo(() => fingerprintOf(ids, shown.edges), [ids, shown])
-  const places = useQuery({
-    queryKey: ['lineage', 'layout', fingerprint],
-    queryFn: () => layoutOf(ids, shown.edges),
-    staleTime: Number.POSITIVE_INFINITY,
-  })
+  const places = useQuery(layoutQuery(fingerprint, () => layoutOf(ids, shown.edges)))
   const matches = useMemo(
     () => shown.nodes.filter((node) => titleOf(node).includes(search.toLowerCase())),
     [shown, search],

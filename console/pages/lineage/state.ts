@@ -1,4 +1,4 @@
-import type { LineageNode } from './node.ts'
+import type { LineageNode } from '../../api/lineage.ts'
 
 /** The state that the colour of a node shows. */
 export type ColourBy = 'run' | 'tests'

@@ -1,8 +1,8 @@
 import { Link } from '@tanstack/react-router'
+import type { ListedRun } from '../../api/runs.ts'
 import { now } from '../../design/clock.tsx'
 import { absolute, count, counted, hourOf } from '../../design/format.ts'
 import { Status } from '../../design/status.tsx'
-import type { RecentRun } from './recent-runs.ts'
 
 const HOURS = 24
 const HOUR_MS = 3_600_000
@@ -10,10 +10,10 @@ const WIDTH = 720
 const HEIGHT = 120
 const KINDS = ['success', 'failed', 'other'] as const
 
-const kindOf = ({ status }: RecentRun) => (status === 'success' || status === 'failed' ? status : 'other')
+const kindOf = ({ status }: ListedRun) => (status === 'success' || status === 'failed' ? status : 'other')
 
 /** The runs of the last day by hour and end, and the newest of them. */
-export function Day({ runs, total, failed }: { runs: readonly RecentRun[]; total: number; failed: number }) {
+export function Day({ runs, total, failed }: { runs: readonly ListedRun[]; total: number; failed: number }) {
   const begin = Math.floor(now().getTime() / HOUR_MS) - HOURS + 1
   const hours = Array.from({ length: HOURS }, (_, hour) => {
     const own = runs.filter((run) => Math.floor(Date.parse(run.created_at) / HOUR_MS) - begin === hour)

@@ -1,19 +1,18 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { api, ok } from '../../api/client.ts'
-import { LIVE_MS, SLOW_MS } from '../../api/queries.ts'
-import { accepted, authorizedFetch, ROOT } from '../../api/request.ts'
-import { Time } from '../../design/clock.tsx'
+import { attentionQuery, type AttentionItem as Item } from '../../api/attention.ts'
+import { featuresQuery, healthQuery } from '../../api/installation.ts'
+import { dayRunsQuery } from '../../api/runs.ts'
+import { now, Time } from '../../design/clock.tsx'
 import { count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Pill, Status } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
 import { Day } from './day.tsx'
-import { recentRuns } from './recent-runs.ts'
 
 /** Runs and branches that need attention, the last day, and the health of each part. */
 export default function Overview() {
-  const runs = useQuery({ queryKey: ['runs', 'day'], queryFn: recentRuns, refetchInterval: LIVE_MS })
+  const runs = useQuery(dayRunsQuery(now))
   return (
     <Page title="Overview" subtitle="A run is a pull request for data.">
       <div className="overview">
@@ -34,15 +33,8 @@ export default function Overview() {
   )
 }
 
-/** Items that the page lists. */
-const SHOWN_MAX = 50
-
 function Attention({ hasRuns }: { hasRuns: boolean }) {
-  const query = useQuery({
-    queryKey: ['attention'],
-    queryFn: () => ok(api.attention.get({ query: { limit: String(SHOWN_MAX) } })),
-    refetchInterval: LIVE_MS,
-  })
+  const query = useQuery(attentionQuery())
   return (
     <Loaded query={query}>
       {({ items, total }) =>
@@ -67,8 +59,6 @@ function Attention({ hasRuns }: { hasRuns: boolean }) {
     </Loaded>
   )
 }
-
-type Item = NonNullable<Awaited<ReturnType<typeof api.attention.get>>['data']>['items'][number]
 
 function Mark({ kind }: Pick<Item, 'kind'>) {
   if (kind === 'behind') return <Pill tone="warn">behind main</Pill>
@@ -122,21 +112,8 @@ function Calm({ hasRuns }: { hasRuns: boolean }) {
   )
 }
 
-interface Ready {
-  status: string
-  services: Record<string, string>
-  details: Record<string, unknown>
-}
-
-/** The state of each part. The answer has the same shape when a part is missing and its status is 503. */
-async function readiness(): Promise<Ready> {
-  const response = await authorizedFetch(new URL('health/ready', ROOT))
-  const answer = response.status === 503 ? response : await accepted(response)
-  return answer.json()
-}
-
 function Health() {
-  const query = useQuery({ queryKey: ['health'], queryFn: readiness, refetchInterval: SLOW_MS / 3 })
+  const query = useQuery(healthQuery())
   return (
     <Loaded query={query}>
       {({ services, details }) => (
@@ -156,7 +133,7 @@ function Health() {
 
 /** The edition and its optional parts. */
 function Features() {
-  const query = useQuery({ queryKey: ['features'], queryFn: () => ok(api.features.get()) })
+  const query = useQuery(featuresQuery())
   return (
     <Loaded query={query} lines={2}>
       {({ edition, plugins }) => (

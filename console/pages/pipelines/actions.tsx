@@ -1,27 +1,21 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, type LayerName, ok } from '../../api/client.ts'
-import { queryClient } from '../../api/queries.ts'
+import { deletePipeline, folderOf, type Named, type Pipeline, publishDraft } from '../../api/pipelines.ts'
+import { requestRun } from '../../api/runs.ts'
 import { Button, Checkbox, TextField } from '../../design/controls.tsx'
 import { FormDialog, Menu } from '../../design/overlay.tsx'
 import { sayError } from '../../design/toasts.tsx'
-import { BranchSelect } from '../branches/branch-select.tsx'
+import { BranchSelect } from '../../fields/branch-select.tsx'
 import { discardAll, saveAll, useUnsaved } from './draft.ts'
-import { folderOf, type Named, type Pipeline, pipelineAt } from './named.ts'
 import { RetentionDialog } from './retention.tsx'
 
 type Asked = 'publish' | 'run' | 'retention' | 'delete' | null
 
-const refresh = () => queryClient.invalidateQueries({ queryKey: ['pipelines'] })
-
 /** Requests a run and opens its page. */
-function useRun({ ns, layer, name }: Named) {
+function useRun(at: Named) {
   const navigate = useNavigate()
-  return async (more: { branch?: string; draft?: boolean } = {}) => {
-    const body = { namespace: ns, layer: layer as LayerName, pipeline: name, trigger: 'manual', ...more }
-    const { run_id: id } = await ok(api.runs.post(body, { headers: {} }))
-    await navigate({ to: '/runs/$id', params: { id } })
-  }
+  return async (more: { branch?: string; draft?: boolean } = {}) =>
+    navigate({ to: '/runs/$id', params: { id: await requestRun(at, more) } })
 }
 
 /** Everything that can be done with a pipeline. */
@@ -67,12 +61,12 @@ export function PipelineActions({ at, pipeline }: { at: Named; pipeline: Pipelin
         onClose={close}
         submitLabel="Delete the pipeline"
         isDangerous
-        submit={async () => {
-          await ok(pipelineAt(at).delete())
-          await navigate({ to: '/pipelines' })
-          discardAll(folderOf(at))
-          await refresh()
-        }}
+        submit={() =>
+          deletePipeline(at, async () => {
+            await navigate({ to: '/pipelines' })
+            discardAll(folderOf(at))
+          })
+        }
       />
     </>
   )
@@ -89,9 +83,8 @@ function PublishDialog({ at, isOpen, onClose, isUnsaved }: DialogProps & { isUns
   const run = useRun(at)
   const publish = async () => {
     await saveAll(folderOf(at))
-    await ok(pipelineAt(at).publish.post(message === '' ? {} : { message }, { headers: {} }))
+    await publishDraft(at, message)
     setMessage('')
-    await refresh()
   }
   return (
     <FormDialog

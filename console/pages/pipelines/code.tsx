@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
+import { fileNamesQuery, fileQuery } from '../../api/files.ts'
+import { folderOf, type Named, type Pipeline, sourceOf } from '../../api/pipelines.ts'
 import { Segments, Select } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
 import { Card } from '../../design/surfaces.tsx'
 import { DraftEditor } from './draft-editor.tsx'
-import { fileKey, namesIn, readFile } from './files.ts'
-import { folderOf, type Named, type Pipeline, sourceOf } from './named.ts'
 
 const CONFIG = 'config.yaml'
 
@@ -15,10 +15,7 @@ export function Code({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
   const [name, setName] = useState(source)
   const folder = folderOf(at)
   const path = folder + name
-  const file = useQuery({
-    queryKey: fileKey(path),
-    queryFn: () => readFile(path),
-  })
+  const file = useQuery(fileQuery(path))
   return (
     <Card
       title="Draft"
@@ -58,7 +55,7 @@ function OtherFiles({
   source: string
   onChange: (name: string) => void
 }) {
-  const { data = [] } = useQuery({ queryKey: ['file-names', folder], queryFn: () => namesIn(folder) })
+  const { data = [] } = useQuery(fileNamesQuery(folder))
   const others = data.filter((each) => each !== source && each !== CONFIG)
   if (others.length === 0) return null
   const isOther = others.includes(name)

@@ -1,20 +1,17 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
+import { fileQuery } from '../../api/files.ts'
+import { folderOf, type Named, type Pipeline, sourceOf } from '../../api/pipelines.ts'
 import { Select, TextField } from '../../design/controls.tsx'
 import { Notice } from '../../design/surfaces.tsx'
 import { type Field, type FieldState, GROUPS, stateOf, withText } from './config-fields.ts'
 import type { Draft } from './draft.ts'
-import { fileKey, readFile } from './files.ts'
-import { folderOf, type Named, type Pipeline, sourceOf } from './named.ts'
 
 /** The settings of a pipeline. Each change is a change of the text of config.yaml. */
 export default function ConfigForm({ at, pipeline, draft }: { at: Named; pipeline: Pipeline; draft: Draft }) {
   const name = sourceOf(pipeline)
   const path = folderOf(at) + name
-  const { data: source } = useQuery({
-    queryKey: fileKey(path),
-    queryFn: () => readFile(path),
-  })
+  const { data: source } = useQuery(fileQuery(path))
   const { text, setText } = draft
   const state = useMemo(
     () => stateOf(text, { path: name, text: source?.content ?? '' }),

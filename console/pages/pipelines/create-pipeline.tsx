@@ -1,10 +1,10 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, LAYERS, type LayerName, ok } from '../../api/client.ts'
-import { queryClient } from '../../api/queries.ts'
+import { LAYERS, type LayerName } from '../../api/client.ts'
+import { createPipeline } from '../../api/pipelines.ts'
 import { Select, TextField } from '../../design/controls.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
-import { NamespaceField, SourceField } from './suggestions.tsx'
+import { NamespaceField, SourceField } from '../../fields/suggestions.tsx'
 
 /** The form of a new pipeline. `source` is its first input. */
 export function CreatePipeline({
@@ -27,9 +27,8 @@ export function CreatePipeline({
   })
   const create = async () => {
     const { source: input, ...rest } = form
-    const made = await ok(api.pipelines.post({ ...rest, ...(input && { source: input }) }))
+    const made = await createPipeline({ ...rest, ...(input && { source: input }) })
     const { namespace: ns, layer, name } = made
-    await queryClient.invalidateQueries({ queryKey: ['pipelines'] })
     await navigate({ to: '/pipelines/$ns/$layer/$name', params: { ns, layer, name } })
   }
   return (

@@ -1,16 +1,8 @@
 import { useState } from 'react'
-import { ok } from '../../api/client.ts'
-import { queryClient } from '../../api/queries.ts'
+import type { Named } from '../../api/pipelines.ts'
+import { createTest } from '../../api/quality-tests.ts'
 import { Select, TextArea, TextField } from '../../design/controls.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
-import { folderOf, type Named, pipelineAt } from './named.ts'
-
-/** Reads the tests and their files again after one was added or removed. */
-export async function testsChanged(at: Named): Promise<void> {
-  queryClient.removeQueries({ queryKey: ['files', `${folderOf(at)}tests/quality/`] })
-  for (const key of ['tests', 'pipelines', 'file-names'])
-    await queryClient.invalidateQueries({ queryKey: [key] })
-}
 
 export function CreateTest({ at, isOpen, onClose }: { at: Named; isOpen: boolean; onClose: () => void }) {
   const own = `${at.ns}.${at.layer}.${at.name}`
@@ -29,9 +21,8 @@ export function CreateTest({ at, isOpen, onClose }: { at: Named; isOpen: boolean
       onClose={onClose}
       submitLabel="Create"
       submit={async () => {
-        await ok(pipelineAt(at).tests.post(form))
+        await createTest(at, form)
         setForm(empty)
-        await testsChanged(at)
       }}
     >
       <TextField

@@ -1,11 +1,10 @@
 import { useState } from 'react'
-import { ok } from '../../api/client.ts'
-import { queryClient } from '../../api/queries.ts'
+import type { Named } from '../../api/pipelines.ts'
+import { createTrigger } from '../../api/triggers.ts'
 import { Select, TextField } from '../../design/controls.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
+import { PipelineField, ZoneField } from '../../fields/suggestions.tsx'
 import { CronField } from './cron-field.tsx'
-import { type Named, pipelineAt } from './named.ts'
-import { PipelineField, ZoneField } from './suggestions.tsx'
 
 const KINDS = [
   { value: 'landing_zone_upload', label: 'after an upload to a landing zone' },
@@ -59,16 +58,13 @@ export function CreateTrigger({
   const set = (change: Partial<typeof EMPTY>) => setForm({ ...form, ...change })
   const create = async () => {
     const cooldown = Number(form.cooldown)
-    const made = await ok(
-      pipelineAt(at).triggers.post({
-        type: kind,
-        config: configOf(kind, form),
-        ...(cooldown > 0 && { cooldown_seconds: cooldown }),
-      }),
-    )
+    const made = await createTrigger(at, {
+      type: kind,
+      config: configOf(kind, form),
+      ...(cooldown > 0 && { cooldown_seconds: cooldown }),
+    })
     onToken('webhook_token' in made ? String(made.webhook_token) : null)
     setForm(EMPTY)
-    await queryClient.invalidateQueries({ queryKey: ['triggers'] })
   }
   const needsZone = kind === 'landing_zone_upload' || kind === 'file_pattern'
   return (

@@ -1,7 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { ok } from '../../api/client.ts'
 import { ApiError, messageOf } from '../../api/errors.ts'
+import type { StoredFile } from '../../api/files.ts'
+import { type Named, type Pipeline, publishedTextQuery, sourceOf } from '../../api/pipelines.ts'
 import { Button, Segments } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
 import { Notice } from '../../design/surfaces.tsx'
@@ -9,8 +10,7 @@ import CodeEditor from '../../editor/code-editor.tsx'
 import CompareEditor from '../../editor/compare-editor.tsx'
 import { lazyPart } from '../../shell/lazy-part.tsx'
 import { type Draft, useDraft } from './draft.ts'
-import { languageOf, readFile, type StoredFile } from './files.ts'
-import { type Named, type Pipeline, pipelineAt, sourceOf } from './named.ts'
+import { languageOf } from './language.ts'
 import { useNames } from './names.ts'
 import { Preview, usePreview } from './preview.tsx'
 
@@ -114,16 +114,7 @@ function SaveProblem({ draft: { problem, reload } }: { draft: Draft }) {
 
 /** The change of the draft against the published version. */
 function Comparison({ at, path, name, pipeline, text }: FileProps & { text: string }) {
-  const number = pipeline.published_version
-  const query = useQuery({
-    queryKey: ['pipelines', at, 'published', number, path],
-    queryFn: async () => {
-      if (number === null) return ''
-      const version = await ok(pipelineAt(at).versions({ number }).get())
-      const id = (version.published_versions as Record<string, string>)[path]
-      return id === undefined ? '' : (await readFile(path, id)).content
-    },
-  })
+  const query = useQuery(publishedTextQuery(at, pipeline.published_version, path))
   return (
     <Loaded query={query}>
       {(before) =>

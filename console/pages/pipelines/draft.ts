@@ -1,8 +1,8 @@
 import { useState, useSyncExternalStore } from 'react'
 import { messageOf } from '../../api/errors.ts'
-import { queryClient } from '../../api/queries.ts'
+import { dropFolder, forgetFile, type StoredFile, writeFile } from '../../api/files.ts'
+import { pipelinesChanged } from '../../api/pipelines.ts'
 import { say } from '../../design/toasts.tsx'
-import { forget, type StoredFile, writeFile } from './files.ts'
 
 interface Change {
   text: string
@@ -73,7 +73,7 @@ export function useDraft(path: string, loaded: StoredFile): Draft {
         await store(path)
         setProblem(null)
         say('The draft is saved')
-        await queryClient.invalidateQueries({ queryKey: ['pipelines'] })
+        await pipelinesChanged()
       } catch (error) {
         setProblem(error)
       }
@@ -81,7 +81,7 @@ export function useDraft(path: string, loaded: StoredFile): Draft {
     reload() {
       setChange(path, null)
       setProblem(null)
-      void forget(path)
+      void forgetFile(path)
     },
   }
 }
@@ -99,7 +99,7 @@ export async function saveAll(folder: string): Promise<void> {
 /** Gives up the changed and the loaded texts of a folder that was deleted. */
 export function discardAll(folder: string): void {
   for (const path of [...changes.keys()]) if (path.startsWith(folder)) setChange(path, null)
-  queryClient.removeQueries({ queryKey: ['files', folder] })
+  dropFolder(folder)
 }
 
 const isChangedBelow = (folder: string) => [...changes.keys()].some((path) => path.startsWith(folder))

@@ -1,8 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, LAYERS, ok } from '../../api/client.ts'
-import { SLOW_MS } from '../../api/queries.ts'
+import { type ListedPipeline, pipelineFilterOf, pipelineListQuery } from '../../api/pipelines.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
@@ -10,40 +9,18 @@ import { Layer, Pill, Status, Tag } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { useFilters } from '../../shell/filters.ts'
-import { usePage } from '../../shell/paging.tsx'
+import { usePager } from '../../shell/paging.tsx'
 import { CreatePipeline } from './create-pipeline.tsx'
-import { ListFilters, NO_FILTERS, STATES } from './list-filters.tsx'
-
-const PAGE_ROWS = 50
+import { ListFilters, NO_FILTERS } from './list-filters.tsx'
 
 /** All pipelines. Search and filters are in the address. */
 export default function PipelineList() {
-  const [filters, change] = useFilters()
+  const [filters, change] = useFilters('/pipelines')
   // A link such as `?namespace=sales&create=orders` opens the form for an input.
   const [isCreating, setCreating] = useState(filters.create !== undefined)
-  const { bounds, pager } = usePage(PAGE_ROWS)
-  const layer = LAYERS.find((each) => each === filters.layer)
-  const state = STATES.find(({ value }) => value === filters.state)?.value
-  const { search = '', namespace = '', tag = '' } = filters
-  const isFiltered = Boolean(search || layer || namespace || tag || state)
-  const query = useQuery({
-    queryKey: ['pipelines', 'list', search, namespace, layer, tag, state, bounds],
-    queryFn: () =>
-      ok(
-        api.pipelines.get({
-          query: {
-            ...(search && { search }),
-            ...(namespace && { namespace }),
-            ...(layer && { layer }),
-            ...(tag && { tag }),
-            ...(state && { state }),
-            ...bounds,
-          },
-        }),
-      ),
-    refetchInterval: SLOW_MS,
-    placeholderData: (before) => before,
-  })
+  const pager = usePager()
+  const isFiltered = Object.keys(pipelineFilterOf(filters)).length > 0
+  const query = useQuery(pipelineListQuery(filters))
   return (
     <Page
       title="Pipelines"
@@ -86,7 +63,7 @@ export default function PipelineList() {
       </Card>
       {isCreating && (
         <CreatePipeline
-          namespace={namespace || undefined}
+          namespace={filters.namespace}
           source={filters.create ?? ''}
           onClose={() => {
             setCreating(false)
@@ -98,10 +75,13 @@ export default function PipelineList() {
   )
 }
 
-const listed = () => ok(api.pipelines.get({ query: {} }))
-type Listed = Awaited<ReturnType<typeof listed>>['pipelines'][number]
-
-function PipelineTable({ pipelines, onTag }: { pipelines: readonly Listed[]; onTag: (tag: string) => void }) {
+function PipelineTable({
+  pipelines,
+  onTag,
+}: {
+  pipelines: readonly ListedPipeline[]
+  onTag: (tag: string) => void
+}) {
   return (
     <Table
       label="Pipelines"

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
-import { api, ok } from '../../api/client.ts'
+import { zoneNamesQuery } from '../../api/landing-zones.ts'
 import type { Completion } from '../../editor/completion.ts'
 import { useColumns, useTables } from '../../editor/tables.ts'
 
@@ -11,8 +11,7 @@ const ZONES_MS = 60_000
 export function useNames(namespace: string, text: string, isWriting: boolean): Completion[] {
   const tables = useTables(isWriting)
   const { data: zones } = useQuery({
-    queryKey: ['zones', 'names'],
-    queryFn: () => ok(api['landing-zones'].get({ query: {} })),
+    ...zoneNamesQuery(),
     staleTime: ZONES_MS,
     enabled: isWriting,
   })

@@ -1,24 +1,19 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { reachable } from '../../../lake/pipeline/reach.ts'
-import { SLOW_MS } from '../../api/queries.ts'
+import { type LineageGraph, type LineageNode, lineageQuery, titleOf } from '../../api/lineage.ts'
+import type { Named } from '../../api/pipelines.ts'
 import { counted } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Pill, Status } from '../../design/status.tsx'
 import { Card, Empty, Notice } from '../../design/surfaces.tsx'
-import { graphQuery, type LineageGraph, type LineageNode, titleOf } from '../lineage/node.ts'
-import type { Named } from './named.ts'
 
 type Way = 'upstream' | 'downstream'
 
 /** Up- and downstream of a pipeline: what it reads, what reads its table, and how these did last. */
 export function Neighbours({ at }: { at: Named }) {
   const id = `pipeline:${at.ns}.${at.layer}.${at.name}`
-  const query = useQuery({
-    queryKey: ['lineage', 'graph', { node: id }],
-    queryFn: graphQuery({ node: id }),
-    refetchInterval: SLOW_MS,
-  })
+  const query = useQuery(lineageQuery({ node: id }))
   return (
     <div className="stack">
       <Loaded query={query}>

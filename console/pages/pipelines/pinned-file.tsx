@@ -1,9 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
+import { fileVersionsQuery } from '../../api/files.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Notice } from '../../design/surfaces.tsx'
 import CodeEditor from '../../editor/code-editor.tsx'
 import CompareEditor from '../../editor/compare-editor.tsx'
-import { languageOf, readFile } from './files.ts'
+import { languageOf } from './language.ts'
 
 /** A version of a file. `earlier` is null if there is nothing to compare it with. */
 export function PinnedFile({
@@ -17,15 +18,7 @@ export function PinnedFile({
   earlier: string | undefined | null
   label: string
 }) {
-  const query = useQuery({
-    queryKey: ['pinned', path, pin, earlier],
-    queryFn: async () => {
-      const textOf = async (id: string | undefined | null) => (id ? (await readFile(path, id)).content : '')
-      const [after, before] = await Promise.all([textOf(pin), textOf(earlier)])
-      return { after, before }
-    },
-    staleTime: Number.POSITIVE_INFINITY,
-  })
+  const query = useQuery(fileVersionsQuery(path, pin, earlier))
   const language = languageOf(path)
   return (
     <Loaded query={query}>

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
-import { LIVE_MS } from '../../api/queries.ts'
+import { folderOf, type Named, type Pipeline, pipelineQuery } from '../../api/pipelines.ts'
 import { isGone, Loaded } from '../../design/loaded.tsx'
 import { Pill, Status, Tag } from '../../design/status.tsx'
 import { Page } from '../../design/surfaces.tsx'
@@ -9,7 +9,6 @@ import { useFilters } from '../../shell/filters.ts'
 import { PipelineActions } from './actions.tsx'
 import { Code } from './code.tsx'
 import { useUnsaved } from './draft.ts'
-import { folderOf, type Named, type Pipeline, pipelineQuery } from './named.ts'
 import { Neighbours } from './neighbours.tsx'
 import { PipelineRuns } from './runs.tsx'
 import { Starts } from './starts.tsx'
@@ -29,13 +28,9 @@ type Tab = (typeof TABS)[number][0]
 /** One pipeline. The tab is in the address. */
 export default function PipelinePage() {
   const at = useParams({ from: '/pipelines/$ns/$layer/$name' })
-  const [filters, change] = useFilters()
+  const [filters, change] = useFilters('/pipelines/$ns/$layer/$name')
   const tab = TABS.find(([key]) => key === filters.tab)?.[0] ?? 'code'
-  const query = useQuery({
-    queryKey: ['pipelines', at.ns, at.layer, at.name],
-    queryFn: pipelineQuery(at),
-    refetchInterval: LIVE_MS,
-  })
+  const query = useQuery(pipelineQuery(at))
   const pipeline = isGone(query.error) ? undefined : query.data
   // A text that is not saved can still be copied after the pipeline has gone.
   const isUnsaved = useUnsaved(folderOf(at))

@@ -1,23 +1,17 @@
 import { useCallback, useEffect, useRef, useState } from 'react'
-import { ok } from '../../api/client.ts'
 import { messageOf } from '../../api/errors.ts'
+import { type Named, type PreviewResult, previewDraft } from '../../api/pipelines.ts'
 import { DataGrid } from '../../design/data-grid.tsx'
 import { bytes, counted, duration } from '../../design/format.ts'
 import { Waiting } from '../../design/loaded.tsx'
 import { Card, Empty, Notice } from '../../design/surfaces.tsx'
 import type { Problem } from '../../editor/code-editor.tsx'
-import { type Named, pipelineAt } from './named.ts'
 
-const ROWS = '100'
 /** A pause in writing after which the text is checked. */
 const PAUSE_MS = 900
 
-const previewOf = (at: Named, code: string, signal: AbortSignal) =>
-  ok(pipelineAt(at).preview.post({ code }, { query: { limit: ROWS }, fetch: { signal } }))
-type Result = Awaited<ReturnType<typeof previewOf>>
-
 export interface PreviewState {
-  result: Result | null
+  result: PreviewResult | null
   error: unknown
   isBusy: boolean
   problems: readonly Problem[]
@@ -31,7 +25,7 @@ const NONE: readonly Problem[] = []
  * other services, so a person starts it. Null: there is nothing to preview. A later text overtakes an earlier one.
  */
 export function usePreview(at: Named, code: string | null, isLive: boolean): PreviewState {
-  const [result, setResult] = useState<Result | null>(null)
+  const [result, setResult] = useState<PreviewResult | null>(null)
   const [error, setError] = useState<unknown>(null)
   const [isBusy, setBusy] = useState(false)
   const [problems, setProblems] = useState(NONE)
@@ -43,7 +37,7 @@ export function usePreview(at: Named, code: string | null, isLive: boolean): Pre
     const own = new AbortController()
     running.current = own
     setBusy(true)
-    previewOf({ ns, layer, name }, code, own.signal)
+    previewDraft({ ns, layer, name }, code, own.signal)
       .then((found) => {
         if (own.signal.aborted) return
         setResult(found)

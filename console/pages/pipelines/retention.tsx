@@ -1,14 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { RetentionOverrides } from '../../../app/retention/schema.ts'
-import { ok } from '../../api/client.ts'
+import type { Named } from '../../api/pipelines.ts'
+import { overrideRetention, type PipelineRetention, pipelineRetentionQuery } from '../../api/retention.ts'
 import { TextField } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
 import { Dialog, FormFields } from '../../design/overlay.tsx'
-import { type Named, pipelineAt } from './named.ts'
-
-const retentionQuery = (at: Named) => () => ok(pipelineAt(at).retention.get())
-type Retention = Awaited<ReturnType<ReturnType<typeof retentionQuery>>>
 
 const KEYS = [
   'runs_max_per_pipeline',
@@ -29,12 +26,7 @@ export function RetentionDialog({
   isOpen: boolean
   onClose: () => void
 }) {
-  const query = useQuery({
-    queryKey: ['retention', at.ns, at.layer, at.name],
-    queryFn: retentionQuery(at),
-    enabled: isOpen,
-    staleTime: 0,
-  })
+  const query = useQuery({ ...pipelineRetentionQuery(at), enabled: isOpen })
   return (
     <Dialog
       title="How long results stay"
@@ -51,7 +43,15 @@ export function RetentionDialog({
   )
 }
 
-function Overrides({ at, retention, onClose }: { at: Named; retention: Retention; onClose: () => void }) {
+function Overrides({
+  at,
+  retention,
+  onClose,
+}: {
+  at: Named
+  retention: PipelineRetention
+  onClose: () => void
+}) {
   const given = (retention.overrides ?? {}) as Record<string, number | undefined>
   const [texts, setTexts] = useState(
     Object.fromEntries(KEYS.map((key) => [key, given[key] === undefined ? '' : String(given[key])])),
@@ -65,7 +65,7 @@ function Overrides({ at, retention, onClose }: { at: Named; retention: Retention
         const overrides = Object.entries(texts).flatMap(([key, text]) =>
           text.trim() === '' ? [] : [[key, Number(text)]],
         )
-        return ok(pipelineAt(at).retention.put(Object.fromEntries(overrides)))
+        return overrideRetention(at, Object.fromEntries(overrides))
       }}
     >
       {KEYS.map((key) => (

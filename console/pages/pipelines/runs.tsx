@@ -1,23 +1,16 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { api, type LayerName, ok } from '../../api/client.ts'
-import { LIVE_MS } from '../../api/queries.ts'
+import type { Named } from '../../api/pipelines.ts'
+import { pipelineRunsQuery } from '../../api/runs.ts'
 import { Time } from '../../design/clock.tsx'
 import { Loaded } from '../../design/loaded.tsx'
+import { DURATION, ROWS, STATUS } from '../../design/run-columns.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
-import { DURATION, ROWS, STATUS } from '../runs/columns.tsx'
-import type { Named } from './named.ts'
 
 /** The newest runs of a pipeline. */
 export function PipelineRuns({ at }: { at: Named }) {
-  const { ns: namespace, layer, name: pipeline } = at
-  const query = useQuery({
-    queryKey: ['runs', 'of', namespace, layer, pipeline],
-    queryFn: () =>
-      ok(api.runs.get({ query: { namespace, layer: layer as LayerName, pipeline, limit: '30' } })),
-    refetchInterval: LIVE_MS,
-  })
+  const query = useQuery(pipelineRunsQuery(at))
   return (
     <Card title="Newest runs" isFlush>
       <Loaded query={query}>

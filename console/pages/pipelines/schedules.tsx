@@ -1,7 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { api, type LayerName, ok } from '../../api/client.ts'
-import { queryClient, SLOW_MS } from '../../api/queries.ts'
+import type { Named } from '../../api/pipelines.ts'
+import {
+  createSchedule,
+  deleteSchedule,
+  enableSchedule,
+  type Schedule,
+  schedulesQuery,
+} from '../../api/schedules.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
@@ -11,24 +17,16 @@ import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { performing } from '../../design/toasts.tsx'
 import { CronField } from './cron-field.tsx'
-import type { Named } from './named.ts'
 import { StartActions } from './start-actions.tsx'
-
-const schedulesQuery = () => ok(api.schedules.get({ query: {} }))
-type Schedule = Awaited<ReturnType<typeof schedulesQuery>>['schedules'][number]
 
 /** The cron expressions that start runs of the pipeline. */
 export function Schedules({ at }: { at: Named }) {
   const [isCreating, setCreating] = useState(false)
   const [cron, setCron] = useState('0 6 * * *')
-  const query = useQuery({ queryKey: ['schedules'], queryFn: schedulesQuery, refetchInterval: SLOW_MS })
-  const refresh = () => queryClient.invalidateQueries({ queryKey: ['schedules'] })
+  const query = useQuery(schedulesQuery())
   const { ns: namespace, layer, name: pipeline } = at
   const toggle = ({ id, enabled }: Schedule) =>
-    performing(
-      ok(api.schedules({ id }).put({ enabled: !enabled })).then(refresh),
-      enabled ? 'The schedule is off' : 'The schedule is on',
-    )
+    performing(enableSchedule(id, !enabled), enabled ? 'The schedule is off' : 'The schedule is on')
   const [removed, setRemoved] = useState<Schedule | null>(null)
   return (
     <Card
@@ -84,16 +82,14 @@ export function Schedules({ at }: { at: Named }) {
         onClose={() => setRemoved(null)}
         submitLabel="Delete"
         isDangerous
-        submit={() => ok(api.schedules({ id: removed?.id ?? '' }).delete()).then(refresh)}
+        submit={() => deleteSchedule(removed?.id ?? '')}
       />
       <FormDialog
         title="New schedule"
         isOpen={isCreating}
         onClose={() => setCreating(false)}
         submitLabel="Create"
-        submit={() =>
-          ok(api.schedules.post({ namespace, layer: layer as LayerName, pipeline, cron })).then(refresh)
-        }
+        submit={() => createSchedule(at, cron)}
       >
         <CronField value={cron} onChange={setCron} />
       </FormDialog>

@@ -1,4 +1,4 @@
-import type { Named } from './named.ts'
+import type { Named } from '../../api/pipelines.ts'
 import { Schedules } from './schedules.tsx'
 import { Triggers } from './triggers.tsx'
 

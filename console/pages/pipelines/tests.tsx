@@ -1,7 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, ok } from '../../api/client.ts'
+import type { Named, Pipeline } from '../../api/pipelines.ts'
+import { deleteTest, runTests, type TestResult, testsQuery } from '../../api/quality-tests.ts'
+import { runTestsQuery } from '../../api/runs.ts'
 import { Button, IconButton } from '../../design/controls.tsx'
 import { duration } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
@@ -10,33 +12,25 @@ import { Pill, Status, Tag } from '../../design/status.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { sayError } from '../../design/toasts.tsx'
-import { CreateTest, testsChanged } from './create-test.tsx'
-import { type Named, type Pipeline, pipelineAt } from './named.ts'
-
-const runAll = (at: Named) => ok(pipelineAt(at).tests.run.post())
-type Result = Awaited<ReturnType<typeof runAll>>['results'][number]
+import { CreateTest } from './create-test.tsx'
 
 /** The quality tests: a test is a query whose rows are violations. */
 export function Tests({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
-  const [ran, setRan] = useState<readonly Result[] | null>(null)
+  const [ran, setRan] = useState<readonly TestResult[] | null>(null)
   const [isRunning, setRunning] = useState(false)
   const [isCreating, setCreating] = useState(false)
   const [removed, setRemoved] = useState<string | null>(null)
-  const query = useQuery({
-    queryKey: ['tests', at.ns, at.layer, at.name],
-    queryFn: () => ok(pipelineAt(at).tests.get({ query: {} })),
-  })
+  const query = useQuery(testsQuery(at))
   const { last_run: last } = pipeline
   const { data: lastResults } = useQuery({
-    queryKey: ['runs', last?.run_id, 'tests', last?.status],
-    queryFn: () => ok(api.runs({ id: last?.run_id ?? '' }).tests.get()),
+    ...runTestsQuery(last?.run_id ?? '', last?.status ?? ''),
     enabled: last !== null,
   })
   const results = ran ?? lastResults?.results ?? []
   const run = async () => {
     setRunning(true)
     try {
-      setRan((await runAll(at)).results)
+      setRan(await runTests(at))
     } catch (error) {
       sayError(error)
     } finally {
@@ -115,21 +109,14 @@ export function Tests({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
         onClose={() => setRemoved(null)}
         submitLabel="Delete the test"
         isDangerous
-        submit={async () => {
-          await ok(
-            pipelineAt(at)
-              .tests({ testName: removed ?? '' })
-              .delete(),
-          )
-          await testsChanged(at)
-        }}
+        submit={() => deleteTest(at, removed ?? '')}
       />
     </Card>
   )
 }
 
 /** The numbers of results, and where they come from: a run, or main at this moment. */
-function Summary({ results, runId }: { results: readonly Result[]; runId: string | null }) {
+function Summary({ results, runId }: { results: readonly TestResult[]; runId: string | null }) {
   if (results.length === 0) return null
   const passed = results.filter(({ status }) => status === 'passed').length
   return (
@@ -146,7 +133,7 @@ function Summary({ results, runId }: { results: readonly Result[]; runId: string
   )
 }
 
-function Outcome({ result }: { result: Result | undefined }) {
+function Outcome({ result }: { result: TestResult | undefined }) {
   if (result === undefined) return <span className="muted">no result yet</span>
   return (
     <>

@@ -1,8 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { ok } from '../../api/client.ts'
-import { queryClient, SLOW_MS } from '../../api/queries.ts'
+import type { Named } from '../../api/pipelines.ts'
+import { SLOW_MS } from '../../api/queries.ts'
+import { deleteTrigger, enableTrigger, type Trigger, triggersQuery } from '../../api/triggers.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, CopyButton } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
@@ -12,24 +13,14 @@ import { Card, Empty, Notice } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { performing } from '../../design/toasts.tsx'
 import { CreateTrigger, kindLabel } from './create-trigger.tsx'
-import { type Named, pipelineAt } from './named.ts'
 import { StartActions } from './start-actions.tsx'
-
-const triggersQuery = (at: Named) => () => ok(pipelineAt(at).triggers.get({ query: {} }))
-type Trigger = Awaited<ReturnType<ReturnType<typeof triggersQuery>>>['triggers'][number]
-
-const refresh = () => queryClient.invalidateQueries({ queryKey: ['triggers'] })
 
 /** The events that start runs of the pipeline. */
 export function Triggers({ at }: { at: Named }) {
   const [isCreating, setCreating] = useState(false)
   const [removed, setRemoved] = useState<Trigger | null>(null)
   const [secret, setSecret] = useState<string | null>(null)
-  const query = useQuery({
-    queryKey: ['triggers', at.ns, at.layer, at.name],
-    queryFn: triggersQuery(at),
-    refetchInterval: SLOW_MS,
-  })
+  const query = useQuery({ ...triggersQuery(at), refetchInterval: SLOW_MS })
   return (
     <Card
       title="Triggers"
@@ -64,13 +55,7 @@ export function Triggers({ at }: { at: Named }) {
         onClose={() => setRemoved(null)}
         submitLabel="Delete"
         isDangerous
-        submit={() =>
-          ok(
-            pipelineAt(at)
-              .triggers({ id: removed?.id ?? '' })
-              .delete(),
-          ).then(refresh)
-        }
+        submit={() => deleteTrigger(at, removed?.id ?? '')}
       />
     </Card>
   )
@@ -86,10 +71,7 @@ function TriggerTable({
   onRemove: (trigger: Trigger) => void
 }) {
   const toggle = ({ id, enabled }: Trigger) =>
-    performing(
-      ok(pipelineAt(at).triggers({ id }).put({ enabled: !enabled })).then(refresh),
-      enabled ? 'The trigger is off' : 'The trigger is on',
-    )
+    performing(enableTrigger(at, id, !enabled), enabled ? 'The trigger is off' : 'The trigger is on')
   return (
     <Table
       label="Triggers"

@@ -1,7 +1,7 @@
 import { useState } from 'react'
+import { folderOf, type Named } from '../../api/pipelines.ts'
 import { Select } from '../../design/controls.tsx'
 import { Dialog } from '../../design/overlay.tsx'
-import { folderOf, type Named } from './named.ts'
 import { PinnedFile } from './pinned-file.tsx'
 
 export interface Version {

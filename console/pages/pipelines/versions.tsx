@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { ok } from '../../api/client.ts'
-import { queryClient } from '../../api/queries.ts'
+import { type Named, type Pipeline, rollBack, versionsQuery } from '../../api/pipelines.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, Checkbox, TextField } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
@@ -9,7 +8,6 @@ import { FormDialog } from '../../design/overlay.tsx'
 import { Pill } from '../../design/status.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
-import { type Named, type Pipeline, pipelineAt } from './named.ts'
 import { type Version, VersionDialog } from './version-dialog.tsx'
 
 /** The published versions, newest first, and the way back to one of them. */
@@ -18,15 +16,8 @@ export function Versions({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
   const [shown, setShown] = useState<number | null>(null)
   const [message, setMessage] = useState('')
   const [withData, setWithData] = useState(false)
-  const query = useQuery({
-    queryKey: ['pipelines', at.ns, at.layer, at.name, 'versions', pipeline.published_version],
-    queryFn: () => ok(pipelineAt(at).versions.get({ query: {} })),
-  })
-  const rollBack = async () => {
-    const body = { version: chosen ?? 0, ...(message && { message }), ...(withData && { data: true }) }
-    await ok(pipelineAt(at).rollback.post(body))
-    await queryClient.invalidateQueries({ queryKey: ['pipelines'] })
-  }
+  const query = useQuery(versionsQuery(at, pipeline.published_version))
+  const body = { version: chosen ?? 0, ...(message && { message }), ...(withData && { data: true }) }
   return (
     <Card title="Versions" isFlush>
       <Loaded query={query}>
@@ -84,7 +75,7 @@ export function Versions({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
           setWithData(false)
         }}
         submitLabel="Roll back"
-        submit={rollBack}
+        submit={() => rollBack(at, body)}
       >
         <TextField
           label="Message (optional)"

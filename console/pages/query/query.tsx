@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
-import { api, ok } from '../../api/client.ts'
 import { ApiError, messageOf } from '../../api/errors.ts'
+import { executeQuery } from '../../api/query.ts'
 import { Button, Select, TextField } from '../../design/controls.tsx'
 import { counted, duration } from '../../design/format.ts'
 import { Waiting } from '../../design/loaded.tsx'
@@ -8,8 +8,8 @@ import { Card, Empty, Notice, Page } from '../../design/surfaces.tsx'
 import CodeEditor, { type Problem } from '../../editor/code-editor.tsx'
 import { type Completion, quoted } from '../../editor/completion.ts'
 import { useColumns, useTables } from '../../editor/tables.ts'
+import { BranchSelect } from '../../fields/branch-select.tsx'
 import { useFilters } from '../../shell/filters.ts'
-import { BranchSelect } from '../branches/branch-select.tsx'
 import { Remembered, remember } from './remembered.tsx'
 import { isPlan, type Result, Results } from './results.tsx'
 
@@ -28,7 +28,7 @@ interface Outcome {
 
 /** SQL on main, on a branch or on a past commit. Queries only read. */
 export default function QueryPage() {
-  const [filters, change] = useFilters()
+  const [filters, change] = useFilters('/query')
   const { branch = '', as_of: asOf = '', limit = '1000' } = filters
   const [sql, setText] = useState(filters.sql ?? written)
   const setSql = (text: string) => {
@@ -141,7 +141,7 @@ function useExecution({ branch, asOf, limit }: { branch: string; asOf: string; l
       setOutcome((before) => ({ ...before, isBusy: true }))
       const at = /^\d+$/.test(asOf) ? Number(asOf) : asOf
       const body = { sql, limit: Number(limit), ...(branch && { branch }), ...(asOf && { as_of: at }) }
-      ok(api.query.post(body, { fetch: { signal: own.signal } }))
+      executeQuery(body, own.signal)
         .then((result) => {
           remember(sql)
           if (running.current === own)

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, ok } from '../../api/client.ts'
+import { type RunInputs as Inputs, type Run, runInputsQuery } from '../../api/runs.ts'
 import { Button } from '../../design/controls.tsx'
 import { bytes, count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
@@ -10,17 +10,10 @@ import { Pill } from '../../design/status.tsx'
 import { Card, CodeBlock } from '../../design/surfaces.tsx'
 import { PinnedFile } from '../pipelines/pinned-file.tsx'
 import type { Outcome } from './outcome.ts'
-import type { Run } from './run-query.ts'
-
-const inputsQuery = (id: string) => () => ok(api.runs({ id }).inputs.get())
-type Inputs = Awaited<ReturnType<ReturnType<typeof inputsQuery>>>
 
 /** Everything that the run reads: code, tables at a commit, landing files, and the SQL that follows from them. */
 export function RunInputs({ run, outcome }: { run: Run; outcome: Outcome }) {
-  const query = useQuery({
-    queryKey: ['runs', run.id, 'inputs', run.status, run.attempt],
-    queryFn: inputsQuery(run.id),
-  })
+  const query = useQuery(runInputsQuery(run))
   return (
     <Card title="Inputs">
       <Loaded query={query}>

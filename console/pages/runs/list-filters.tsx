@@ -1,13 +1,13 @@
 import { useState } from 'react'
 import { LAYERS } from '../../api/client.ts'
+import { useNamespaces } from '../../api/namespaces.ts'
+import { RUN_FILTERS, RUN_STATUSES } from '../../api/runs.ts'
 import { Button, type Choice, Select, TextField } from '../../design/controls.tsx'
-import type { Filters } from '../../shell/filters.ts'
-import { BranchSelect } from '../branches/branch-select.tsx'
-import { useNamespaces } from '../pipelines/suggestions.tsx'
-import { STATUSES } from './pages.ts'
+import { BranchSelect } from '../../fields/branch-select.tsx'
+import type { FiltersOf } from '../../shell/filters.ts'
 
-const NAMES = ['namespace', 'layer', 'pipeline', 'branch', 'status', 'from', 'to', 'sort', 'order'] as const
-const NONE: Filters = Object.fromEntries(NAMES.map((name) => [name, '']))
+type Filters = FiltersOf<'/runs'>
+const NONE: Filters = Object.fromEntries(RUN_FILTERS.map((name) => [name, '']))
 /** What the API accepts as the name of a pipeline. */
 const PIPELINE_NAME = '[a-z0-9][a-z0-9_\\-]*'
 
@@ -30,11 +30,13 @@ const choicesOf = (all: string, values: readonly string[]): Choice[] => [
 
 /** The filters of the list of runs. Each is a parameter of the address. */
 export function RunFilters({ filters, change }: { filters: Filters; change: (changes: Filters) => void }) {
-  const names = useNamespaces()
-  const { namespace = '' } = filters
-  // A namespace of the address may be unknown, or not loaded yet.
-  const known = namespace === '' || names.includes(namespace) ? names : [namespace, ...names]
-  const select = (name: (typeof NAMES)[number], label: string, all: string, values: readonly string[]) => (
+  const namespaces = useNamespaces(filters.namespace)
+  const select = (
+    name: (typeof RUN_FILTERS)[number],
+    label: string,
+    all: string,
+    values: readonly string[],
+  ) => (
     <Select
       label={label}
       value={filters[name] ?? ''}
@@ -44,7 +46,7 @@ export function RunFilters({ filters, change }: { filters: Filters; change: (cha
   )
   return (
     <div className="run-filters">
-      {select('namespace', 'Namespace', 'all', known)}
+      {select('namespace', 'Namespace', 'all', namespaces)}
       {select('layer', 'Layer', 'all', LAYERS)}
       <PipelineFilter
         key={filters.pipeline}
@@ -57,7 +59,7 @@ export function RunFilters({ filters, change }: { filters: Filters; change: (cha
         value={filters.branch ?? ''}
         onChange={(branch) => change({ branch })}
       />
-      {select('status', 'Status', 'all', STATUSES)}
+      {select('status', 'Status', 'all', RUN_STATUSES)}
       <TimeFilter label="From" at={filters.from} onTime={(from) => change({ from })} />
       <TimeFilter label="To" at={filters.to} onTime={(to) => change({ to })} />
       <Select
@@ -69,7 +71,7 @@ export function RunFilters({ filters, change }: { filters: Filters; change: (cha
           change({ sort, order })
         }}
       />
-      {NAMES.some((name) => filters[name]) && (
+      {RUN_FILTERS.some((name) => filters[name]) && (
         <Button kind="quiet" icon="close" onClick={() => change(NONE)}>
           Clear
         </Button>

@@ -1,31 +1,29 @@
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, ok } from '../../api/client.ts'
 import { useLiveRuns } from '../../api/live-runs.ts'
-import { queryClient } from '../../api/queries.ts'
+import { cancelRun, isOver, type ListedRun, runFilterOf } from '../../api/runs.ts'
 import { Time } from '../../design/clock.tsx'
 import { IconButton } from '../../design/controls.tsx'
 import { count, counted } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
+import { DURATION, ROWS, STATUS } from '../../design/run-columns.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
 import { type VirtualColumn, VirtualTable } from '../../design/virtual-table.tsx'
 import { useFilters } from '../../shell/filters.ts'
-import { DURATION, ROWS, STATUS } from './columns.tsx'
 import { RunFilters } from './list-filters.tsx'
-import { type ListedRun, queryOf, useRunPages } from './pages.ts'
+import { useRunPages } from './pages.ts'
 
 /** Rows that the table can scroll to. The virtualizer has an object for each, and takes 40 ms for 800,000. */
 const SHOWN_MAX = 100_000
 
 const nameOf = ({ namespace, layer, pipeline }: ListedRun) => `${namespace}.${layer}.${pipeline}`
-const isActive = ({ status }: ListedRun) => status === 'pending' || status === 'running'
 
 /** All runs, newest first, as they move. The filters are in the address. */
 export default function RunList() {
-  const [filters, change] = useFilters()
+  const [filters, change] = useFilters('/runs')
   const [cancelled, setCancelled] = useState<ListedRun | null>(null)
-  const query = queryOf(filters)
+  const query = runFilterOf(filters)
   const { head, rowAt, onVisible } = useRunPages(query)
   useLiveRuns()
   return (
@@ -68,9 +66,7 @@ export default function RunList() {
         submitLabel="Cancel the run"
         isDangerous
         submit={async () => {
-          if (cancelled === null) return
-          await ok(api.runs({ id: cancelled.id }).cancel.post())
-          await queryClient.invalidateQueries({ queryKey: ['runs'] })
+          if (cancelled !== null) await cancelRun(cancelled.id)
         }}
       />
     </Page>
@@ -97,7 +93,7 @@ const columnsWith = (onCancel: (run: ListedRun) => void): VirtualColumn<ListedRu
     name: 'Cancel',
     width: '52px',
     cell: (run) =>
-      isActive(run) && (
+      !isOver(run) && (
         <IconButton
           icon="cross"
           size="small"

@@ -1,9 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
-import { api, type LayerName, ok } from '../../api/client.ts'
-import { LIVE_MS, queryClient } from '../../api/queries.ts'
 import { ROOT } from '../../api/request.ts'
+import { approveRun, cancelRun, isOver, type Run, rejectRun, requestRun, runQuery } from '../../api/runs.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, TextField } from '../../design/controls.tsx'
 import { count, duration } from '../../design/format.ts'
@@ -16,21 +15,14 @@ import { RunDiff } from './diff.tsx'
 import { RunInputs } from './inputs.tsx'
 import { RunLog } from './log.tsx'
 import { outcomeOf } from './outcome.ts'
-import { type Run, runQuery } from './run-query.ts'
 import { RunTests } from './tests.tsx'
 import { Timeline } from './timeline.tsx'
 import { useLog } from './use-log.ts'
 
-const isOver = (run: Run | undefined) => run !== undefined && !['pending', 'running'].includes(run.status)
-
 /** One run: how far it is, what it says, what it changes, and what can be done with it. */
 export default function RunPage() {
   const { id } = useParams({ from: '/runs/$id' })
-  const query = useQuery({
-    queryKey: ['runs', id],
-    queryFn: runQuery(id),
-    refetchInterval: ({ state }) => (isOver(state.data) ? false : LIVE_MS / 3),
-  })
+  const query = useQuery(runQuery(id))
   const run = query.data
   return (
     <Page
@@ -113,26 +105,18 @@ type Asked = 'approve' | 'reject' | 'cancel' | null
 function RunActions({ run }: { run: Run }) {
   const [asked, setAsked] = useState<Asked>(null)
   const [message, setMessage] = useState('')
-  const refresh = () => queryClient.invalidateQueries({ queryKey: ['runs'] })
   const close = () => {
     setAsked(null)
     setMessage('')
   }
-  const { id, namespace, layer, pipeline, branch } = run
+  const { id, namespace: ns, layer, pipeline: name, branch } = run
   const [isStarting, setStarting] = useState(false)
   const navigate = useNavigate()
   const again = async () => {
     setStarting(true)
-    const body = {
-      namespace,
-      layer: layer as LayerName,
-      pipeline,
-      trigger: 'manual',
-      ...(branch !== 'main' && { branch }),
-      ...(run.draft && { draft: true }),
-    }
+    const more = { ...(branch !== 'main' && { branch }), ...(run.draft && { draft: true }) }
     const request = async () => {
-      const { run_id: next } = await ok(api.runs.post(body, { headers: {} }))
+      const next = await requestRun({ ns, layer, name }, more)
       await navigate({ to: '/runs/$id', params: { id: next } })
     }
     await performing(request(), 'The run was requested')
@@ -163,7 +147,7 @@ function RunActions({ run }: { run: Run }) {
         isOpen={asked === 'approve'}
         onClose={close}
         submitLabel="Approve"
-        submit={() => ok(api.runs({ id }).approve.post(message === '' ? {} : { message })).then(refresh)}
+        submit={() => approveRun(id, message)}
       >
         <TextField
           label="Note (optional)"
@@ -178,7 +162,7 @@ function RunActions({ run }: { run: Run }) {
         onClose={close}
         submitLabel="Reject"
         isDangerous
-        submit={() => ok(api.runs({ id }).reject.post({ message })).then(refresh)}
+        submit={() => rejectRun(id, message)}
       >
         <TextField
           label="Reason"
@@ -194,7 +178,7 @@ function RunActions({ run }: { run: Run }) {
         onClose={close}
         submitLabel="Cancel the run"
         isDangerous
-        submit={() => ok(api.runs({ id }).cancel.post()).then(refresh)}
+        submit={() => cancelRun(id)}
       />
     </>
   )

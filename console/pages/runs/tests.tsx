@@ -1,17 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
-import { api, ok } from '../../api/client.ts'
+import { type Run, runTestsQuery } from '../../api/runs.ts'
 import { counted, duration } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Pill, Status } from '../../design/status.tsx'
 import { Card } from '../../design/surfaces.tsx'
-import type { Run } from './run-query.ts'
 
 /** The quality tests of a run, failed ones first, with their failing rows. */
 export function RunTests({ run }: { run: Pick<Run, 'id' | 'status' | 'phase' | 'attempt'> }) {
-  const query = useQuery({
-    queryKey: ['runs', run.id, 'tests', run.status, run.phase, run.attempt],
-    queryFn: () => ok(api.runs({ id: run.id }).tests.get()),
-  })
+  const query = useQuery(runTestsQuery(run.id, run.status, run.phase, run.attempt))
   if (query.data?.total === 0) return null
   return (
     <Card title="Tests" isFlush>

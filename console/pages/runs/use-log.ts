@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'react'
 import { type Connection, follow } from '../../api/events.ts'
+import { logPathOf } from '../../api/runs.ts'
 
 export const LEVELS = ['debug', 'info', 'warn', 'error'] as const
 export type Level = (typeof LEVELS)[number]
@@ -34,7 +35,7 @@ export function useLog(id: string): Log {
       frame = 0
       setLines((before) => [...before, ...arrived].slice(-LINES_MAX))
     }
-    const stop = follow(`runs/${encodeURIComponent(id)}/logs`, {
+    const stop = follow(logPathOf(id), {
       onState: setState,
       onEvent(name, data) {
         if (name === 'status') return false

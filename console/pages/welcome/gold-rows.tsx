@@ -1,16 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
-import { api, ok } from '../../api/client.ts'
+import { goldRowsQuery } from '../../api/tour.ts'
+import { RESULT } from '../../api/tour-sample.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { ResultGrid } from '../../design/result-grid.tsx'
 import { CodeBlock } from '../../design/surfaces.tsx'
-import { RESULT } from './sample.ts'
 
 /** The rows of the gold table after a run. */
 export function GoldRows({ namespace, run }: { namespace: string; run: string }) {
-  const query = useQuery({
-    queryKey: ['welcome', 'rows', namespace, run],
-    queryFn: () => ok(api.query.post({ sql: RESULT, namespace })),
-  })
+  const query = useQuery(goldRowsQuery(namespace, run))
   return (
     <>
       <p>The table is on main. Every query sees all of it, or nothing of it.</p>

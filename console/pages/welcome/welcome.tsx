@@ -2,7 +2,20 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { messageOf } from '../../api/errors.ts'
-import { queryClient, SLOW_MS } from '../../api/queries.ts'
+import {
+  dropFile,
+  isRunning,
+  type Made,
+  makePipeline,
+  type Progress,
+  progressQuery,
+  startOver,
+  stepOf,
+  succeeded,
+  TOUR,
+  tourChanged,
+} from '../../api/tour.ts'
+import { BRONZE, FILE, FILE_NAME, FIXED, GOLD, ZONE } from '../../api/tour-sample.ts'
 import { Button } from '../../design/controls.tsx'
 import { Icon } from '../../design/icons.tsx'
 import { Loaded } from '../../design/loaded.tsx'
@@ -10,32 +23,13 @@ import { FormDialog } from '../../design/overlay.tsx'
 import { Status } from '../../design/status.tsx'
 import { CodeBlock, Notice, Page } from '../../design/surfaces.tsx'
 import { useFilters } from '../../shell/filters.ts'
-import { upload } from '../landing/uploads.ts'
 import { RunTests } from '../runs/tests.tsx'
 import { GoldRows } from './gold-rows.tsx'
-import {
-  isBusy,
-  type Made,
-  makePipeline,
-  makeZone,
-  type Progress,
-  progressQuery,
-  startOver,
-  stepOf,
-  succeeded,
-} from './progress.ts'
-import { BRONZE, FILE, FILE_NAME, FIXED, GOLD, ZONE } from './sample.ts'
-
-const POLL_MS = 600
 
 /** Five steps from a file to a gated gold table, with real data. */
 export default function Welcome() {
-  const [{ namespace = 'welcome' }] = useFilters()
-  const query = useQuery({
-    queryKey: ['welcome', namespace],
-    queryFn: progressQuery(namespace),
-    refetchInterval: ({ state }) => (state.data && isBusy(state.data) ? POLL_MS : SLOW_MS),
-  })
+  const [{ namespace = TOUR }] = useFilters('/welcome')
+  const query = useQuery(progressQuery(namespace))
   return (
     <Page
       title="From a file to a table that you can trust"
@@ -48,8 +42,6 @@ export default function Welcome() {
     </Page>
   )
 }
-
-const refresh = () => queryClient.invalidateQueries()
 
 function StartOver({ namespace, isUseful }: { namespace: string; isUseful: boolean }) {
   const [isAsked, setAsked] = useState(false)
@@ -64,7 +56,7 @@ function StartOver({ namespace, isUseful }: { namespace: string; isUseful: boole
         onClose={() => setAsked(false)}
         submitLabel="Delete them"
         isDangerous
-        submit={() => startOver(namespace).then(refresh)}
+        submit={() => startOver(namespace)}
       />
     </>
   )
@@ -174,15 +166,6 @@ function Steps({ namespace, progress }: { namespace: string; progress: Progress 
   )
 }
 
-async function dropFile(namespace: string): Promise<void> {
-  await makeZone(namespace)
-  const file = new File([FILE], FILE_NAME, { type: 'text/csv' })
-  const path = `landing-zones/${namespace}/${ZONE}/files`
-  await upload(path, file, { onProgress: () => {}, signal: new AbortController().signal })
-}
-
-const isRunning = (made: Made | null) => made?.run != null && ['pending', 'running'].includes(made.run.status)
-
 /** A step of the tour. Only the present step and the ones before show their content. */
 function Step({
   number,
@@ -236,7 +219,7 @@ function Act({ label, isBusy = false, act }: { label: string; isBusy?: boolean; 
     } catch (error) {
       setProblem(messageOf(error))
     } finally {
-      await refresh()
+      await tourChanged()
       setActing(false)
     }
   }

@@ -1,9 +1,17 @@
 // The tour has no memory of its own: its progress is what the service has.
-import { api, ok } from '../../api/client.ts'
-import { readFile, writeFile } from '../pipelines/files.ts'
-import { folderOf, pipelineAt } from '../pipelines/named.ts'
-import { type Run, runQuery } from '../runs/run-query.ts'
-import { BRONZE, GOLD, type SamplePipeline, ZONE } from './sample.ts'
+import { queryOptions } from '@tanstack/react-query'
+import { api, ok } from './client.ts'
+import { readFile, writeFile } from './files.ts'
+import { uploadPathOf } from './landing-zones.ts'
+import { folderOf, pipelineAt } from './pipelines.ts'
+import { refresh, SLOW_MS } from './queries.ts'
+import { isOver, type Run, readRun } from './runs.ts'
+import { BRONZE, FILE, FILE_NAME, GOLD, RESULT, type SamplePipeline, ZONE } from './tour-sample.ts'
+import { upload } from './uploads.ts'
+
+const POLL_MS = 600
+/** The namespace of the tour, unless the address has another one. */
+export const TOUR = 'welcome'
 
 /** A pipeline of the tour. */
 export interface Made {
@@ -18,8 +26,22 @@ export interface Progress {
   gold: Made | null
 }
 
+export const progressQuery = (namespace = TOUR) =>
+  queryOptions({
+    queryKey: ['welcome', namespace],
+    queryFn: () => readProgress(namespace),
+    refetchInterval: ({ state }) => (state.data && isBusy(state.data) ? POLL_MS : SLOW_MS),
+  })
+
+/** The rows of the gold table after a run. */
+export const goldRowsQuery = (namespace: string, run: string) =>
+  queryOptions({
+    queryKey: ['welcome', 'rows', namespace, run],
+    queryFn: () => ok(api.query.post({ sql: RESULT, namespace })),
+  })
+
 /** The present state of everything that the tour makes in a namespace. Lists answer, whatever exists. */
-export const progressQuery = (namespace: string) => async (): Promise<Progress> => {
+async function readProgress(namespace: string): Promise<Progress> {
   const query = { namespace }
   const [{ zones }, { pipelines }] = await Promise.all([
     ok(api['landing-zones'].get({ query })),
@@ -29,30 +51,40 @@ export const progressQuery = (namespace: string) => async (): Promise<Progress> 
     const pipeline = pipelines.find((each) => each.layer === layer && each.name === name)
     if (pipeline === undefined) return null
     const { last_run: last } = pipeline
-    return { run: last === null ? null : await runQuery(last.run_id)() }
+    return { run: last === null ? null : await readRun(last.run_id) }
   }
   const [bronze, gold] = await Promise.all([madeOf(BRONZE), madeOf(GOLD)])
   return { files: zones.find(({ name }) => name === ZONE)?.file_count ?? 0, bronze, gold }
 }
 
-const isOver = (made: Made | null) => made?.run != null && !['pending', 'running'].includes(made.run.status)
+export const isRunning = (made: Made | null) => made?.run != null && !isOver(made.run)
 export const succeeded = (made: Made | null) => made?.run?.status === 'success'
 /** Whether a run is on its way. */
-export const isBusy = ({ bronze, gold }: Progress) =>
-  [bronze, gold].some((made) => made?.run != null && !isOver(made))
+const isBusy = ({ bronze, gold }: Progress) => [bronze, gold].some(isRunning)
 
 /** The number of the step that is next, from 1. After the last step, it is 5. */
 export function stepOf({ files, bronze, gold }: Progress): number {
   if (succeeded(gold)) return 5
-  if (isOver(gold)) return 4
+  if (gold?.run != null && !isRunning(gold)) return 4
   if (succeeded(bronze)) return 3
   return files > 0 || bronze !== null ? 2 : 1
 }
 
 const AT_MOST = { limit: '200' }
 
-/** Makes the namespace and the landing zone, unless they exist. Throws ApiError. */
-export async function makeZone(namespace: string): Promise<void> {
+/** Everything may have changed. */
+export const tourChanged = () => refresh([])
+
+/** Uploads the file of the tour. Throws ApiError. */
+export async function dropFile(namespace: string): Promise<void> {
+  await makeZone(namespace)
+  const file = new File([FILE], FILE_NAME, { type: 'text/csv' })
+  const path = uploadPathOf({ ns: namespace, name: ZONE }, 'files')
+  await upload(path, file, { onProgress: () => {}, signal: new AbortController().signal })
+}
+
+/** Makes the namespace and the landing zone, unless they exist. */
+async function makeZone(namespace: string): Promise<void> {
   const { namespaces } = await ok(api.namespaces.get({ query: {} }))
   if (!namespaces.some(({ name }) => name === namespace)) await ok(api.namespaces.post({ name: namespace }))
   const { zones } = await ok(api['landing-zones'].get({ query: { namespace } }))
@@ -80,9 +112,10 @@ export async function makePipeline(
 
 /** Removes the pipelines and the landing zone. The tables stay until the tour makes them again. */
 export async function startOver(namespace: string): Promise<void> {
-  const { files, bronze, gold } = await progressQuery(namespace)()
+  const { files, bronze, gold } = await readProgress(namespace)
   if (gold !== null) await ok(pipelineAt({ ns: namespace, layer: GOLD.layer, name: GOLD.name }).delete())
   if (bronze !== null)
     await ok(pipelineAt({ ns: namespace, layer: BRONZE.layer, name: BRONZE.name }).delete())
   if (files > 0) await ok(api['landing-zones']({ ns: namespace })({ name: ZONE }).delete())
+  await tourChanged()
 }

@@ -1,9 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { useId } from 'react'
-import { api, ok } from '../../api/client.ts'
-import { TextField } from '../../design/controls.tsx'
-
-const SHOWN = '50'
+import { zoneNamesQuery } from '../api/landing-zones.ts'
+import { useNamespaces } from '../api/namespaces.ts'
+import { suggestedPipelinesQuery } from '../api/pipelines.ts'
+import { tableNamesQuery } from '../api/tables.ts'
+import { TextField } from '../design/controls.tsx'
 
 interface FieldProps {
   label: string
@@ -36,10 +37,7 @@ function SuggestField({ onChange, texts, ...rest }: FieldProps & { texts: readon
 }
 
 function useZones() {
-  const { data } = useQuery({
-    queryKey: ['zones', 'names'],
-    queryFn: () => ok(api['landing-zones'].get({ query: {} })),
-  })
+  const { data } = useQuery(zoneNamesQuery())
   return data?.zones ?? []
 }
 
@@ -61,11 +59,7 @@ export function ZoneField({ value, onChange }: Pick<FieldProps, 'value' | 'onCha
 /** A pipeline with its namespace. The name, as far as it is typed, is searched among all pipelines. */
 export function PipelineField({ label, value, onChange }: Pick<FieldProps, 'label' | 'value' | 'onChange'>) {
   const search = value.split('.').at(-1) ?? ''
-  const { data } = useQuery({
-    queryKey: ['pipelines', 'suggested', search],
-    queryFn: () => ok(api.pipelines.get({ query: { ...(search && { search }), limit: SHOWN } })),
-    placeholderData: (before) => before,
-  })
+  const { data } = useQuery(suggestedPipelinesQuery(search))
   return (
     <SuggestField
       label={label}
@@ -86,10 +80,7 @@ export function SourceField({
   onChange,
 }: Pick<FieldProps, 'value' | 'onChange'> & { namespace: string }) {
   const zones = useZones().filter((zone) => zone.namespace === namespace)
-  const { data } = useQuery({
-    queryKey: ['tables', 'names'],
-    queryFn: () => ok(api.tables.get({ query: {} })),
-  })
+  const { data } = useQuery(tableNamesQuery())
   const tables = (data?.tables ?? []).map((table) =>
     table.namespace === namespace
       ? `${table.layer}.${table.name}`
@@ -109,12 +100,4 @@ export function SourceField({
 /** A namespace that exists. */
 export function NamespaceField({ value, onChange }: Pick<FieldProps, 'value' | 'onChange'>) {
   return <SuggestField label="Namespace" required value={value} onChange={onChange} texts={useNamespaces()} />
-}
-
-export function useNamespaces(): string[] {
-  const { data } = useQuery({
-    queryKey: ['namespaces'],
-    queryFn: () => ok(api.namespaces.get({ query: {} })),
-  })
-  return (data?.namespaces ?? []).map(({ name }) => name)
 }

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
-import { api, ok } from '../../api/client.ts'
-import { Select } from '../../design/controls.tsx'
+import { openBranchesQuery } from '../api/branches.ts'
+import { Select } from '../design/controls.tsx'
 
 /** Main or an open branch. The empty text is main, or all branches where `hasAll` is set. */
 export function BranchSelect({
@@ -14,10 +14,7 @@ export function BranchSelect({
   isLabelShown?: boolean
   hasAll?: boolean
 }) {
-  const { data } = useQuery({
-    queryKey: ['branches', 'names'],
-    queryFn: () => ok(api.branches.get({ query: { status: 'open' } })),
-  })
+  const { data } = useQuery(openBranchesQuery())
   const others = (data?.branches ?? []).map(({ name }) => name).filter((name) => name !== 'main')
   const names = hasAll ? ['main', ...others] : others
   const known = value === '' || names.includes(value) ? names : [value, ...names]

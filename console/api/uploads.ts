@@ -1,7 +1,7 @@
 // Uploads of files with progress. `fetch` reports no progress of a request, so this is XMLHttpRequest.
-import { errorOf } from '../../api/errors.ts'
-import { API } from '../../api/request.ts'
-import { credentialHeaders, currentCredential, nextCredential } from '../../api/session.ts'
+import { errorOf } from './errors.ts'
+import { API } from './request.ts'
+import { credentialHeaders, currentCredential, nextCredential } from './session.ts'
 
 export interface UploadOptions {
   onProgress: (share: number) => void

@@ -1,10 +1,36 @@
-import { queryClient } from '../../api/queries.ts'
-import { API, accepted, authorizedFetch } from '../../api/request.ts'
+// The files of pipelines, in the folders that `/files` has.
+import { queryOptions } from '@tanstack/react-query'
+import { queryClient } from './queries.ts'
+import { API, accepted, authorizedFetch, segment } from './request.ts'
 
-const addressOf = (path: string) => new URL(`files/${path.split('/').map(encodeURIComponent).join('/')}`, API)
+const addressOf = (path: string) => new URL(`files/${path.split('/').map(segment).join('/')}`, API)
 const folderOf = (path: string) => path.slice(0, path.lastIndexOf('/') + 1)
+const folderKey = (folder: string) => ['files', folder]
+const fileKey = (path: string) => [...folderKey(folderOf(path)), path.split('/').at(-1)]
+/** The key of the names of files below folders. */
+export const FILE_NAMES = ['file-names']
 
-export const fileKey = (path: string) => ['files', folderOf(path), path.split('/').at(-1)]
+export const fileQuery = (path: string) =>
+  queryOptions({ queryKey: fileKey(path), queryFn: () => readFile(path) })
+
+export const fileNamesQuery = (folder: string) =>
+  queryOptions({ queryKey: [...FILE_NAMES, folder], queryFn: () => namesIn(folder) })
+
+/** A version of a file and the version before. Null or undefined: there is none. */
+export const fileVersionsQuery = (
+  path: string,
+  version: string | undefined,
+  earlier: string | undefined | null,
+) =>
+  queryOptions({
+    queryKey: ['pinned', path, version, earlier],
+    queryFn: async () => {
+      const textOf = async (id: string | undefined | null) => (id ? (await readFile(path, id)).content : '')
+      const [after, before] = await Promise.all([textOf(version), textOf(earlier)])
+      return { after, before }
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+  })
 
 export interface StoredFile {
   content: string
@@ -38,7 +64,7 @@ export async function writeFile(path: string, { content, etag }: StoredFile): Pr
 }
 
 /** Names of the files below a folder, relative to it. */
-export async function namesIn(folder: string): Promise<string[]> {
+async function namesIn(folder: string): Promise<string[]> {
   const address = new URL('files', API)
   address.searchParams.set('prefix', folder)
   const { files }: { files: { path: string }[] } = await (
@@ -48,8 +74,7 @@ export async function namesIn(folder: string): Promise<string[]> {
 }
 
 /** Reads a file from the service again instead of from the cache. */
-export const forget = (path: string) => queryClient.resetQueries({ queryKey: ['files', folderOf(path)] })
+export const forgetFile = (path: string) => queryClient.resetQueries({ queryKey: folderKey(folderOf(path)) })
 
-/** The language in which a file is shown. */
-export const languageOf = (name: string) =>
-  name.endsWith('.py') ? 'python' : /\.ya?ml$/.test(name) ? 'yaml' : 'sql'
+/** Removes the files of a folder from the cache. */
+export const dropFolder = (folder: string) => queryClient.removeQueries({ queryKey: folderKey(folder) })

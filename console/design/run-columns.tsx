@@ -1,8 +1,8 @@
 // Columns of tables of runs.
-import { count, duration } from '../../design/format.ts'
-import { Status } from '../../design/status.tsx'
-import type { Column } from '../../design/table.tsx'
-import type { ListedRun } from './pages.ts'
+import type { ListedRun } from '../api/runs.ts'
+import { count, duration } from './format.ts'
+import { Status } from './status.tsx'
+import type { Column } from './table.tsx'
 
 export const STATUS: Column<Pick<ListedRun, 'status' | 'phase'>> = {
   name: 'Status',

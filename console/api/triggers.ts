@@ -1,0 +1,32 @@
+import { queryOptions } from '@tanstack/react-query'
+import { ok } from './client.ts'
+import { type Named, pipelineAt } from './pipelines.ts'
+import { type DataOf, refresh } from './queries.ts'
+
+const KEY = ['triggers']
+
+/** The events that start runs of a pipeline. */
+export const triggersQuery = (at: Named) =>
+  queryOptions({
+    queryKey: [...KEY, at.ns, at.layer, at.name],
+    queryFn: () => ok(pipelineAt(at).triggers.get({ query: {} })),
+  })
+export type Trigger = DataOf<typeof triggersQuery>['triggers'][number]
+
+type NewTrigger = Parameters<ReturnType<typeof pipelineAt>['triggers']['post']>[0]
+
+export async function createTrigger(at: Named, trigger: NewTrigger) {
+  const made = await ok(pipelineAt(at).triggers.post(trigger))
+  await refresh(KEY)
+  return made
+}
+
+export async function enableTrigger(at: Named, id: string, enabled: boolean) {
+  await ok(pipelineAt(at).triggers({ id }).put({ enabled }))
+  await refresh(KEY)
+}
+
+export async function deleteTrigger(at: Named, id: string) {
+  await ok(pipelineAt(at).triggers({ id }).delete())
+  await refresh(KEY)
+}
