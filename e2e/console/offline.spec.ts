@@ -93,6 +93,17 @@ test('a part that did not arrive leaves its page as it is', async ({ page, baseU
   await expect(page.locator('.uplot')).toBeVisible()
 })
 
+test('a hovered link loads the code and the data of its page', async ({ page, baseURL }) => {
+  await withoutPreload(page)
+  await openConsole(page, baseURL, '/runs')
+  await expect(heading(page, 'Runs')).toBeVisible()
+  const code = page.waitForRequest(ASSETS)
+  const data = page.waitForRequest('**/api/v1/admin/replicas')
+  await menu(page).getByRole('link', { name: 'System', exact: true }).hover()
+  await Promise.all([code, data])
+  await expect(heading(page, 'Runs')).toBeVisible()
+})
+
 test('a slow network shows progress at once', async ({ page, baseURL }) => {
   const held = makeGate()
   await withoutPreload(page)

@@ -32,6 +32,22 @@ test('undocumented members of a library are reported', () => {
   expect(problems('drizzle/places.ts', 'statement.handler = () => {}')[0]).toContain('statement.handler')
 })
 
+test('a component of the console names no query and encodes no address', () => {
+  const source = 'useQuery({ queryKey: ["runs"] })'
+  expect(problems('console/pages/runs/list.tsx', source)).toEqual([
+    'console/pages/runs/list.tsx: contains queryKey; call a function of console/api/',
+  ])
+  expect(problems('console/api/runs.ts', source)).toEqual([])
+})
+
+test('a route of the console has typed filters and a loader', () => {
+  const complete = 'createRoute({ path, validateSearch: filtersIn, loader: () => prefetch(data) })'
+  expect(problems('console/router.tsx', complete)).toEqual([])
+  expect(
+    problems('console/router.tsx', `${complete}, createRoute({ path, validateSearch: filtersIn })`),
+  ).toEqual(['console/router.tsx: a route has no loader; make the route with page()'])
+})
+
 test('at most ten functions may exceed the length limit', () => {
   const source = '// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a table of cases'
   const files = Array.from({ length: 11 }, (_, n) => ({ path: `app/long-${n}.ts`, source }))

@@ -19,6 +19,9 @@ const UNDERSCORE = /\._[a-zA-Z]\w*|\[["']_\w+["']\]/
 /** Members of queries and clients of postgres.js that its documentation does not name. */
 const POSTGRES_INTERNALS = /\b(query|statement)\.(handler|cancelled|active)\b|\bsocket\.write = /
 
+/** Names of the console's cache and of its addresses, which only `console/api/` uses. */
+const CONSOLE_DATA = /\b(queryKey|queryFn|mutationFn|invalidateQueries|encodeURIComponent)\b/
+
 /**
  * The number of files that may contain functions over biome's length limit. Each function has its reason after `biome-ignore`.
  */
@@ -42,12 +45,25 @@ export function structureProblems(files: readonly SourceFile[]): string[] {
           ? []
           : [`${path}: uses ${member}; use what the documentation of the library names`]
       }),
+      ...(path.startsWith('console/') ? consoleProblems(path, code) : []),
     ]
   })
   const long = production.filter(({ source }) => LONG_FUNCTION.test(source))
   if (long.length > LONG_FUNCTIONS_LIMIT)
     found.push(`${long.length} files have functions over the limit; split all but ${LONG_FUNCTIONS_LIMIT}`)
   return found
+}
+
+/** Components know no cache, and each route loads its data with its code. */
+function consoleProblems(path: string, code: string): string[] {
+  const [name] = path.startsWith('console/api/') ? [] : (CONSOLE_DATA.exec(code) ?? [])
+  const routes = code.split(/\bcreateRoute\(/).slice(1)
+  return [
+    ...(name === undefined ? [] : [`${path}: contains ${name}; call a function of console/api/`]),
+    ...['validateSearch', 'loader']
+      .filter((option) => routes.some((text) => !new RegExp(`\\b${option}\\b[:(]`).test(text)))
+      .map((option) => `${path}: a route has no ${option}; make the route with page()`),
+  ]
 }
 
 /** Reads all hand-written TypeScript and JavaScript. */
