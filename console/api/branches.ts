@@ -6,6 +6,7 @@ import { boundsOf } from './paging.ts'
 import { type DataOf, LIVE_MS, queryClient, refresh, SLOW_MS } from './queries.ts'
 
 const KEY = ['branches']
+const changed = () => refresh(KEY)
 const oneKey = (name: string) => [...KEY, 'one', name]
 const branchAt = (branch: string) => api.branches({ branch })
 
@@ -75,10 +76,8 @@ export const branchCommitsQuery = (branch: Branch) =>
     placeholderData: keepPreviousData,
   })
 
-export async function createBranch(body: { name: string; as_of?: number; description?: string }) {
-  await ok(api.branches.post(body))
-  await refresh(KEY)
-}
+export const createBranch = (body: { name: string; as_of?: number; description?: string }) =>
+  ok(api.branches.post(body)).then(changed)
 
 /** The branch first: a closed branch has no difference and no commits to load again. */
 async function branchChanged(name: string) {

@@ -54,7 +54,7 @@ type All = Routes<typeof attentionRoutes> &
 
 type Node = ((...args: readonly unknown[]) => unknown) & { readonly [name: string]: Node }
 
-const METHODS = new Set(['get', 'post', 'put', 'delete'])
+const METHODS = new Set(['get', 'head', 'post', 'put', 'patch', 'delete'])
 
 /** The same client, which encodes path parameters. Eden does not. */
 const encoding = (node: Node, name = ''): unknown =>

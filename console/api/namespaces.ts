@@ -3,6 +3,7 @@ import { api, ok } from './client.ts'
 import { refresh } from './queries.ts'
 
 const KEY = ['namespaces']
+const changed = () => refresh(KEY)
 
 export const namespacesQuery = () =>
   queryOptions({ queryKey: KEY, queryFn: () => ok(api.namespaces.get({ query: {} })) })
@@ -14,12 +15,7 @@ export function useNamespaces(chosen = ''): string[] {
   return chosen === '' || names.includes(chosen) ? names : [chosen, ...names]
 }
 
-export async function createNamespace(body: { name: string; description: string }) {
-  await ok(api.namespaces.post(body))
-  await refresh(KEY)
-}
+export const createNamespace = (body: { name: string; description: string }) =>
+  ok(api.namespaces.post(body)).then(changed)
 
-export async function deleteNamespace(name: string) {
-  await ok(api.namespaces({ name }).delete())
-  await refresh(KEY)
-}
+export const deleteNamespace = (name: string) => ok(api.namespaces({ name }).delete()).then(changed)

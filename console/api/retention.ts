@@ -5,6 +5,7 @@ import { type Named, pipelineAt } from './pipelines.ts'
 import { type DataOf, refresh, SLOW_MS } from './queries.ts'
 
 const KEY = ['retention']
+const changed = () => refresh(KEY)
 const retention = api.admin.retention
 
 export const retentionStatusQuery = () =>
@@ -22,15 +23,10 @@ export const wouldRemove = async () =>
   (await ok(retention.run.post(undefined, { query: { dry_run: true } }))).would_remove ?? []
 export type Removal = Awaited<ReturnType<typeof wouldRemove>>[number]
 
-export async function removeNow() {
-  await ok(retention.run.post(undefined, { query: {} }))
-  await refresh(KEY)
-}
+export const removeNow = () => ok(retention.run.post(undefined, { query: {} })).then(changed)
 
-export async function changeRetention(settings: Record<string, number>) {
-  await ok(retention.config.put(settings))
-  await refresh(KEY)
-}
+export const changeRetention = (settings: Record<string, number>) =>
+  ok(retention.config.put(settings)).then(changed)
 
 /** The settings of one pipeline, which override those of the service. */
 export const pipelineRetentionQuery = (at: Named) =>

@@ -7,6 +7,7 @@ import { type DataOf, LIVE_MS, refresh } from './queries.ts'
 import { API, accepted, authorizedFetch, path } from './request.ts'
 
 const KEY = ['runs']
+const changed = () => refresh(KEY)
 
 /** Rows of one page of the list. */
 export const RUN_PAGE_ROWS = 100
@@ -174,17 +175,10 @@ export const runRequestOf = ({ ns: namespace, layer, name: pipeline }: Named, mo
 export const requestRun = async (at: Named, more: RunOptions = {}): Promise<string> =>
   (await ok(api.runs.post(runRequestOf(at, more), { headers: {} }))).run_id
 
-export async function approveRun(id: string, message: string) {
-  await ok(api.runs({ id }).approve.post(message === '' ? {} : { message }))
-  await refresh(KEY)
-}
+export const approveRun = (id: string, message: string) =>
+  ok(api.runs({ id }).approve.post(message === '' ? {} : { message })).then(changed)
 
-export async function rejectRun(id: string, message: string) {
-  await ok(api.runs({ id }).reject.post({ message }))
-  await refresh(KEY)
-}
+export const rejectRun = (id: string, message: string) =>
+  ok(api.runs({ id }).reject.post({ message })).then(changed)
 
-export async function cancelRun(id: string) {
-  await ok(api.runs({ id }).cancel.post())
-  await refresh(KEY)
-}
+export const cancelRun = (id: string) => ok(api.runs({ id }).cancel.post()).then(changed)

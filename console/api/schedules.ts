@@ -4,6 +4,7 @@ import type { Named } from './pipelines.ts'
 import { type DataOf, refresh, SLOW_MS } from './queries.ts'
 
 const KEY = ['schedules']
+const changed = () => refresh(KEY)
 
 /** All schedules. */
 export const schedulesQuery = () =>
@@ -14,17 +15,10 @@ export const schedulesQuery = () =>
   })
 export type Schedule = DataOf<typeof schedulesQuery>['schedules'][number]
 
-export async function createSchedule({ ns: namespace, layer, name: pipeline }: Named, cron: string) {
-  await ok(api.schedules.post({ namespace, layer: layer as LayerName, pipeline, cron }))
-  await refresh(KEY)
-}
+export const createSchedule = ({ ns: namespace, layer, name: pipeline }: Named, cron: string) =>
+  ok(api.schedules.post({ namespace, layer: layer as LayerName, pipeline, cron })).then(changed)
 
-export async function enableSchedule(id: string, enabled: boolean) {
-  await ok(api.schedules({ id }).put({ enabled }))
-  await refresh(KEY)
-}
+export const enableSchedule = (id: string, enabled: boolean) =>
+  ok(api.schedules({ id }).put({ enabled })).then(changed)
 
-export async function deleteSchedule(id: string) {
-  await ok(api.schedules({ id }).delete())
-  await refresh(KEY)
-}
+export const deleteSchedule = (id: string) => ok(api.schedules({ id }).delete()).then(changed)

@@ -3,6 +3,7 @@ import { api, ok } from './client.ts'
 import { refresh } from './queries.ts'
 
 const KEY = ['sharing']
+const changed = () => refresh(KEY)
 
 export interface Resource {
   id: string
@@ -51,15 +52,10 @@ export const grantsQuery = (kind: ResourceKind, id: string) =>
     queryFn: () => ok(api.sharing.get({ query: { resource_type: kind, resource_id: id } })),
   })
 
-export async function grant(kind: ResourceKind, id: string, user: string, permission: Permission) {
-  await ok(api.sharing.post({ grantee_id: user, resource_type: kind, resource_id: id, permission }))
-  await refresh(KEY)
-}
+export const grant = (kind: ResourceKind, id: string, user: string, permission: Permission) =>
+  ok(api.sharing.post({ grantee_id: user, resource_type: kind, resource_id: id, permission })).then(changed)
 
-export async function revoke(id: string) {
-  await ok(api.sharing({ id }).delete())
-  await refresh(KEY)
-}
+export const revoke = (id: string) => ok(api.sharing({ id }).delete()).then(changed)
 
 export async function transferPipeline(id: string, user: string) {
   await ok(api.sharing.transfer.post({ resource_type: 'pipeline', resource_id: id, to_user_id: user }))

@@ -4,6 +4,7 @@ import { boundsOf } from './paging.ts'
 import { type DataOf, queryClient, refresh, SLOW_MS } from './queries.ts'
 
 const KEY = ['tables']
+const changed = () => refresh(KEY)
 
 const PREVIEW_ROWS = '200'
 const STATES_LISTED = '50'
@@ -116,12 +117,8 @@ export const tableChanged = (at: TableAt) =>
 
 type Description = Parameters<ReturnType<typeof tableAt>['metadata']['put']>[0]
 
-export async function describeTable(at: TableAt, description: Description) {
-  await ok(tableAt(at).metadata.put(description))
-  await refresh(KEY)
-}
+export const describeTable = (at: TableAt, description: Description) =>
+  ok(tableAt(at).metadata.put(description)).then(changed)
 
-export async function restoreTable(at: TableAt, commit: number) {
-  await ok(tableAt(at).restore.post({ commit }))
-  await refresh(KEY)
-}
+export const restoreTable = (at: TableAt, commit: number) =>
+  ok(tableAt(at).restore.post({ commit })).then(changed)

@@ -4,6 +4,7 @@ import { type Named, pipelineAt } from './pipelines.ts'
 import { type DataOf, refresh } from './queries.ts'
 
 const KEY = ['triggers']
+const changed = () => refresh(KEY)
 
 /** The events that start runs of a pipeline. */
 export const triggersQuery = (at: Named) =>
@@ -21,12 +22,8 @@ export async function createTrigger(at: Named, trigger: NewTrigger) {
   return made
 }
 
-export async function enableTrigger(at: Named, id: string, enabled: boolean) {
-  await ok(pipelineAt(at).triggers({ id }).put({ enabled }))
-  await refresh(KEY)
-}
+export const enableTrigger = (at: Named, id: string, enabled: boolean) =>
+  ok(pipelineAt(at).triggers({ id }).put({ enabled })).then(changed)
 
-export async function deleteTrigger(at: Named, id: string) {
-  await ok(pipelineAt(at).triggers({ id }).delete())
-  await refresh(KEY)
-}
+export const deleteTrigger = (at: Named, id: string) =>
+  ok(pipelineAt(at).triggers({ id }).delete()).then(changed)

@@ -63,7 +63,7 @@ export default function PipelineList() {
       </Card>
       {isCreating && (
         <CreatePipeline
-          namespace={filters.namespace}
+          namespace={filters.namespace || undefined}
           source={filters.create ?? ''}
           onClose={() => {
             setCreating(false)
