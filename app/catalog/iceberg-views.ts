@@ -14,7 +14,7 @@ import {
   serializeView,
   type ViewMetadata,
   viewSchema,
-} from '../../lake/iceberg/view.ts'
+} from '../../lake/iceberg/views/view.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'

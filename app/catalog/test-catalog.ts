@@ -27,8 +27,9 @@ import {
   tableFilesOf,
 } from '../../lake/iceberg/read/scan.ts'
 import { localFiles, POSITION_FIELDS, readTable, storedFilesOf } from '../../lake/iceberg/read/table-sql.ts'
-import { fieldIdsLiteral, fieldsWritten, selectForWrite } from '../../lake/iceberg/sql.ts'
+import { fieldIdsLiteral } from '../../lake/iceberg/sql/sql.ts'
 import { schemaForAppend, schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
+import { fieldsWritten, selectForWrite } from '../../lake/iceberg/write/projection.ts'
 import { type CopyResult, metricsOf } from '../../lake/iceberg/write/stats.ts'
 import {
   type CommitPlan,

@@ -2,7 +2,7 @@
 import { expect } from 'bun:test'
 import { stringifyJson } from '../../lake/iceberg/format/json.ts'
 import type { TableMetadata } from '../../lake/iceberg/format/metadata.ts'
-import { createViewBody } from '../../lake/iceberg/view.ts'
+import { createViewBody } from '../../lake/iceberg/views/view.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { systemClock } from '../core/clock.ts'
 import { AppError } from '../core/errors.ts'

@@ -1,7 +1,7 @@
 // The states that must stay readable in the test of kept states: main, branches, tags, runs and queries. A model has their rows.
 import { expect } from 'bun:test'
 import type { TableMetadata } from '../../lake/iceberg/format/metadata.ts'
-import { viewReads, viewSql } from '../../lake/iceberg/view.ts'
+import { viewReads, viewSql } from '../../lake/iceberg/views/view.ts'
 import { LAKE_GRACE_MS } from '../../machines/retention.ts'
 import { closeUserBranch, deleteTag, headOfMain } from './branches.ts'
 import type { TestCatalog } from './test-catalog.ts'

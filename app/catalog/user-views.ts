@@ -4,8 +4,13 @@ import { tableLocation } from '../../lake/iceberg/format/location.ts'
 import { columnsOf } from '../../lake/iceberg/format/types.ts'
 import { parseRename } from '../../lake/iceberg/format/wire-catalog.ts'
 import { parseCreateUserView, parseViewCommit } from '../../lake/iceberg/format/wire-views.ts'
-import { parseViewMetadata, serializeView, type ViewMetadata, viewSchema } from '../../lake/iceberg/view.ts'
-import { checkViewRequirements, createdView, updatedView } from '../../lake/iceberg/view-updates.ts'
+import {
+  parseViewMetadata,
+  serializeView,
+  type ViewMetadata,
+  viewSchema,
+} from '../../lake/iceberg/views/view.ts'
+import { checkViewRequirements, createdView, updatedView } from '../../lake/iceberg/views/view-updates.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { badRequest, noSuchView, tableExists } from './errors.ts'
 import type { LoadedView } from './iceberg-views.ts'

@@ -9,7 +9,7 @@ import {
 } from '../../lake/iceberg/format/manifest.ts'
 import { currentSchema, metadataFrom, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { TableUpdate } from '../../lake/iceberg/format/wire.ts'
-import { createViewBody } from '../../lake/iceberg/view.ts'
+import { createViewBody } from '../../lake/iceberg/views/view.ts'
 import type { CommitPlan } from '../../lake/iceberg/write/write.ts'
 import { duringTests } from '../../tools/test/during.ts'
 import type { Resources } from '../access/service.ts'

@@ -6,8 +6,13 @@ import type { Sql } from '../../drizzle/client.ts'
 import { splitStatements } from '../../lake/engine/statement.ts'
 import { type Column, columnsOf, type Schema } from '../../lake/iceberg/format/types.ts'
 import { DIALECT } from '../../lake/iceberg/format/wire.ts'
-import { parseViewMetadata, type ViewMetadata, type ViewVersion, viewReads } from '../../lake/iceberg/view.ts'
-import { boundVersion } from '../../lake/iceberg/view-updates.ts'
+import {
+  parseViewMetadata,
+  type ViewMetadata,
+  type ViewVersion,
+  viewReads,
+} from '../../lake/iceberg/views/view.ts'
+import { boundVersion } from '../../lake/iceberg/views/view-updates.ts'
 import { schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import {

@@ -23,7 +23,7 @@ import { comparedFields, equalityColumn } from './read/equality-columns.ts'
 import { dataFilesOf, type LiveFile, type ManifestReader, makeManifestReader } from './read/scan.ts'
 import { localFiles, POSITION_FIELDS, readTable, type StoredFile, storedFilesOf } from './read/table-sql.ts'
 import { deletionVector } from './read/test-vector.ts'
-import { fieldIdsLiteral } from './sql.ts'
+import { fieldIdsLiteral } from './sql/sql.ts'
 import { newTable } from './write/new-table.ts'
 import { copyResultFrom, metricsOf } from './write/stats.ts'
 import {

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { TableReference } from '../../lake/engine/statement.ts'
-import { emptyRelation } from '../../lake/iceberg/empty-relation.ts'
+import { emptyRelation } from '../../lake/iceberg/sql/empty-relation.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import type { Cost } from '../engine/process-usage.ts'

@@ -1,5 +1,5 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { createViewBody } from '../../lake/iceberg/view.ts'
+import { createViewBody } from '../../lake/iceberg/views/view.ts'
 import { schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
 import { LAYERS } from '../../lake/pipeline/names.ts'
 import { duringTests } from '../../tools/test/during.ts'

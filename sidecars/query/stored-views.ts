@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
-import { parseViewMetadata, viewSql } from '../../lake/iceberg/view.ts'
+import { parseViewMetadata, viewSql } from '../../lake/iceberg/views/view.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import { VIEW_DEPTH_MAX } from '../../lake/pipeline/view-sql.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'

@@ -76,10 +76,7 @@ test.each([
   ['lake/type.ts', `/* neither Bun.file nor Date.now() */ export const day = (ms: number) => new Date(ms)`],
   ['machines/cron.ts', `import { Cron } from 'croner'`],
   ['app/workers.ts', `new Worker(new URL('../../workers/dispatcher.worker.ts', import.meta.url))`],
-  [
-    'app/runs/service.test.ts',
-    `import { testDatabase } from '../../tools/test/database.ts'; Bun.sleep(Date.now())`,
-  ],
+  ['app/runs/service.test.ts', `import { testDatabase } from '../test/database.ts'; Bun.sleep(Date.now())`],
 ])('accepts in %s: %s', (path, source) => {
   expect(violationsOf({ path, source: `${source}\nexport {}` })).toEqual([])
 })

@@ -1,8 +1,8 @@
 // Applies the updates of a commit to table metadata, as a REST catalog must do. Source: Iceberg REST catalog OpenAPI,
 // TableUpdate; https://iceberg.apache.org/spec/#table-metadata-fields
 
-import { sameFields } from '../write/evolution.ts'
 import { checkDefaults } from './default-values.ts'
+import { sameFields } from './fields.ts'
 import {
   currentSchema,
   defaultSortOrder,

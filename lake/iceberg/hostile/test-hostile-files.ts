@@ -15,7 +15,7 @@ import {
 import { parseMetadata, UnsupportedTable } from '../format/metadata.ts'
 import { BadDeletionVector, deletedLines } from '../read/deletion-vector.ts'
 import { deletionVector } from '../read/test-vector.ts'
-import { parseViewMetadata } from '../view.ts'
+import { parseViewMetadata } from '../views/view.ts'
 
 export interface Decoder {
   name: string

@@ -6,7 +6,7 @@ import { EngineError } from '../../engine/error.ts'
 import type { Engine } from '../../engine/instance.ts'
 import { quoteList } from '../../quote.ts'
 import type { NestedField, Schema } from '../format/types.ts'
-import { sqlType } from '../sql.ts'
+import { sqlType } from '../sql/sql.ts'
 import { hasLineage } from './lineage.ts'
 import { type LocalFile, rowsOf } from './table-sql.ts'
 

@@ -5,7 +5,7 @@ import { pause } from '../../pause.ts'
 import { parseJson, stringifyJson } from '../format/json.ts'
 import { metadataFrom, type TableMetadata } from '../format/metadata.ts'
 import type { CommitRequest } from '../format/wire.ts'
-import { createViewBody, type StoredView, type ViewMetadata, viewMetadataFrom } from '../view.ts'
+import { createViewBody, type StoredView, type ViewMetadata, viewMetadataFrom } from '../views/view.ts'
 
 /** The number of attempts for a read-only call. The pause before the second attempt doubles for each further one. */
 export const ATTEMPTS_LIMIT = 3

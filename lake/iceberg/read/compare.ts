@@ -1,6 +1,7 @@
 // Compares the columns and the rows of two states of a table. Columns are matched by field id. A column that one state lacks is
 // NULL there. Rows are compared as multisets: a changed row is a removed and an added row.
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
+import { sameFields } from '../format/fields.ts'
 import {
   decimalOf,
   duckText,
@@ -9,8 +10,7 @@ import {
   type Schema,
   toDuckDb,
 } from '../format/types.ts'
-import { sqlType } from '../sql.ts'
-import { sameFields } from '../write/evolution.ts'
+import { sqlType } from '../sql/sql.ts'
 import type { ReadableFile } from './table-sql.ts'
 
 /** A column of at least one state. */

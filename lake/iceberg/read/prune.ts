@@ -8,7 +8,7 @@ import type { DataFile, ManifestFile } from '../format/manifest.ts'
 import type { PartitionSpec, TableMetadata } from '../format/metadata.ts'
 import { type ComputedPartition, computedPartitions, tupleValue } from '../format/partition.ts'
 import { decimalOf, type NestedField, type Schema } from '../format/types.ts'
-import { sqlType } from '../sql.ts'
+import { sqlType } from '../sql/sql.ts'
 import type { LiveFile, TableFile } from './scan.ts'
 
 /** Runs SQL of the service. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { type Column, columnsOf, fieldsOf, type Schema } from '../format/types.ts'
-import { doubtsOf } from '../sql.ts'
 import { schemaForAppend, schemaForReplace } from './evolution.ts'
+import { doubtsOf } from './projection.ts'
 
 const columns = (types: Record<string, string>): Column[] =>
   Object.entries(types).map(([name, type]) => ({ name, type }))

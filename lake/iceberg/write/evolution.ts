@@ -3,6 +3,7 @@
 // absent. Source: https://iceberg.apache.org/spec/#schema-evolution
 
 import type { DuckType, StructField } from '../format/duckdb-type.ts'
+import { byName, sameFields } from '../format/fields.ts'
 import {
   type Column,
   decimalOf,
@@ -15,7 +16,7 @@ import {
   toDuckDb,
   toIceberg,
 } from '../format/types.ts'
-import { digitsOf, fitOf, fittedSql, isPromotable, normal } from './fit.ts'
+import { digitsOf, fitOf, fittedSql, isPromotable } from './fit.ts'
 
 export interface NextSchema {
   readonly schema: Schema
@@ -68,10 +69,6 @@ export function schemaForAppend(
   return nextSchema(fields, ids.last(), current)
 }
 
-/** Fields by name in lower case, because DuckDB compares names without case. */
-export const byName = <F extends { readonly name: string }>(fields: readonly F[]): Map<string, F> =>
-  new Map(fields.map((field) => [field.name.toLowerCase(), field]))
-
 function idsAfter(last: number): { next: NextId; last: () => number } {
   let id = last
   const next = () => {
@@ -89,37 +86,6 @@ function nextSchema(fields: NestedField[], lastColumnId: number, previous?: Prev
   const schema: Schema = { type: 'struct', 'schema-id': (previous?.schema['schema-id'] ?? -1) + 1, fields }
   return { schema, lastColumnId, isChanged: true }
 }
-
-/** Whether names, ids, types and order are equal, also in nested fields. */
-export function sameFields(a: readonly NestedField[], b: readonly NestedField[]): boolean {
-  return a.length === b.length && describeFields(a) === describeFields(b)
-}
-
-const describeFields = (fields: readonly NestedField[]) =>
-  JSON.stringify(described({ type: 'struct', fields }))
-
-function described(type: IcebergType): unknown {
-  if (typeof type === 'string') return normal(type)
-  switch (type.type) {
-    case 'struct':
-      return type.fields.map((f) => [
-        f.id,
-        f.name,
-        f.required,
-        f.doc,
-        described(f.type),
-        defaultsOf(f).map(String),
-      ])
-    case 'list':
-      return ['list', type['element-id'], type['element-required'], described(type.element)]
-    case 'map': {
-      const value = [type['value-id'], type['value-required'], described(type.value)]
-      return ['map', type['key-id'], described(type.key), value]
-    }
-  }
-}
-
-const defaultsOf = (field: NestedField) => [field['initial-default'], field['write-default']]
 
 function replacedFields(stored: readonly StructField[], previous: readonly NestedField[], nextId: NextId) {
   const previousByName = byName(previous)

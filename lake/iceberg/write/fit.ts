@@ -4,6 +4,7 @@
 import { AuthorError } from '../../pipeline/author-error.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { type DuckType, renderDuckType } from '../format/duckdb-type.ts'
+import { normal } from '../format/fields.ts'
 import {
   decimalOf,
   duckText,
@@ -51,9 +52,6 @@ export function digitsOf(type: string): { precision: number; scale: number } | u
   if (type === 'long') return { precision: 19, scale: 0 }
   return decimalOf(type)
 }
-
-/** The spelling of a primitive type without blanks. */
-export const normal = (primitive: string): string => primitive.replaceAll(' ', '')
 
 /** A decimal number with this many digits survives the conversion to a double and back. */
 const DOUBLE_DIGITS = 15

@@ -2,9 +2,9 @@
 // and the columns of the table would stay empty.
 import { AuthorError } from '../../pipeline/author-error.ts'
 import { type TableName, tableKey } from '../../pipeline/names.ts'
+import { byName } from '../format/fields.ts'
 import { currentSchema, type TableMetadata } from '../format/metadata.ts'
 import type { Column } from '../format/types.ts'
-import { byName } from './evolution.ts'
 import type { WriteRules } from './strategy.ts'
 
 /** No column of the result is a column of its table. */

@@ -15,7 +15,7 @@ import type { NestedField, Schema } from '../format/types.ts'
 import { valueSql } from '../read/prune.ts'
 import type { TableFile } from '../read/scan.ts'
 import { readTable } from '../read/table-sql.ts'
-import { fieldIdsLiteral } from '../sql.ts'
+import { fieldIdsLiteral } from '../sql/sql.ts'
 import { filesToMark, type WrittenDeletes, writePositionDeletes } from './position-deletes.ts'
 import { type CopyResult, metricsOf } from './stats.ts'
 import {

@@ -1,10 +1,11 @@
 // A full refresh takes the types of its result. A column without values has no type of its own, so it keeps that of the table.
 
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
+import { byName } from '../format/fields.ts'
 import { currentSchema, type TableMetadata } from '../format/metadata.ts'
 import type { Column } from '../format/types.ts'
-import { doubtsOf, sqlType } from '../sql.ts'
-import { byName } from './evolution.ts'
+import { sqlType } from '../sql/sql.ts'
+import { doubtsOf } from './projection.ts'
 import type { WriteEngine, WrittenFile } from './write-engine.ts'
 
 /** A relation of the engine and its columns. */

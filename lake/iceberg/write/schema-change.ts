@@ -3,9 +3,9 @@
 import { AuthorError } from '../../pipeline/author-error.ts'
 import { tableKey } from '../../pipeline/names.ts'
 import { type DuckType, renderDuckType } from '../format/duckdb-type.ts'
+import { byName } from '../format/fields.ts'
 import { currentSchema } from '../format/metadata.ts'
 import { type Column, columnsOf, duckText, type NestedField, storedTypes, toDuckDb } from '../format/types.ts'
-import { byName } from './evolution.ts'
 import { isHistoryColumn, type Result } from './foreign-result.ts'
 
 /** The result has other columns than its table, which `on_schema_change` forbids. */

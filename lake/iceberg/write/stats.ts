@@ -4,7 +4,7 @@ import { quoteIdentifier } from '../../quote.ts'
 import { boundsFromText, InfiniteValue } from '../format/bounds.ts'
 import type { ColumnMetrics } from '../format/manifest.ts'
 import { fieldsOf, type LeafOrBranch, type StructType, UnsupportedColumn } from '../format/types.ts'
-import { sqlType } from '../sql.ts'
+import { sqlType } from '../sql/sql.ts'
 
 /**
  * One row of COPY's result from DuckDBResultReader.getRowObjectsJS(), which returns maps as lists of entries. The keys of the

@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises'
 import { AuthorError } from '../../pipeline/author-error.ts'
 import type { PipelineConfig } from '../../pipeline/config.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
+import { byName } from '../format/fields.ts'
 import {
   FILE_SIZE_PROPERTY,
   fileBytesOf,
@@ -18,7 +19,6 @@ import type { Column, NestedField, Schema } from '../format/types.ts'
 import type { UnboundSpec } from '../format/wire.ts'
 import { pruneFiles, pruneManifests } from '../read/prune.ts'
 import { liveManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
-import { doubtsOf, fieldsWritten, selectForTable, selectForWrite } from '../sql.ts'
 import {
   type Compacted,
   type Compaction,
@@ -28,13 +28,7 @@ import {
   smallFiles,
   widenFiles,
 } from './compaction.ts'
-import {
-  byName,
-  type NextSchema,
-  type PreviousSchema,
-  schemaForAppend,
-  schemaForReplace,
-} from './evolution.ts'
+import { type NextSchema, type PreviousSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
 import { type Doubt, IncompatibleColumn, misfitText } from './fit.ts'
 import {
   BATCH,
@@ -48,6 +42,7 @@ import {
   withRows,
 } from './merge.ts'
 import type { WrittenDeletes } from './position-deletes.ts'
+import { doubtsOf, fieldsWritten, selectForTable, selectForWrite } from './projection.ts'
 import { withTypesOfTable, writtenRows } from './refreshed-types.ts'
 import { metricsOf } from './stats.ts'
 import { valuelessColumns } from './valueless.ts'

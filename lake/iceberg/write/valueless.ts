@@ -2,11 +2,11 @@
 
 import { quoteIdentifier } from '../../quote.ts'
 import { hasDefault } from '../format/default-values.ts'
+import { byName } from '../format/fields.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import type { Column, NestedField } from '../format/types.ts'
 import { liveManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
 import { readTable } from '../read/table-sql.ts'
-import { byName } from './evolution.ts'
 import type { OpenFiles } from './write-engine.ts'
 
 interface Means {

@@ -8,7 +8,7 @@ import {
   NotFound,
   ServerError,
 } from '../../../lake/iceberg/read/client.ts'
-import type { StoredView, ViewMetadata } from '../../../lake/iceberg/view.ts'
+import type { StoredView, ViewMetadata } from '../../../lake/iceberg/views/view.ts'
 import type { CommitPlan } from '../../../lake/iceberg/write/write.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'

@@ -1,4 +1,4 @@
-import type { ViewMetadata } from '../../../lake/iceberg/view.ts'
+import type { ViewMetadata } from '../../../lake/iceberg/views/view.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
 import { tableFingerprint, viewFingerprint } from '../write/change-fingerprint.ts'
 import type { RenderedAttempt } from './render.ts'

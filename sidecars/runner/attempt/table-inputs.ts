@@ -1,5 +1,5 @@
 import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
-import { type ViewMetadata, viewReads, viewSchema, viewSql } from '../../../lake/iceberg/view.ts'
+import { type ViewMetadata, viewReads, viewSchema, viewSql } from '../../../lake/iceberg/views/view.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { parseTableName, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import { VIEW_DEPTH_MAX, withTables } from '../../../lake/pipeline/view-sql.ts'

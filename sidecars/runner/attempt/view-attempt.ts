@@ -1,5 +1,5 @@
 import { fieldsOf } from '../../../lake/iceberg/format/types.ts'
-import { type ViewMetadata, viewSchema } from '../../../lake/iceberg/view.ts'
+import { type ViewMetadata, viewSchema } from '../../../lake/iceberg/views/view.ts'
 import { schemaForReplace } from '../../../lake/iceberg/write/evolution.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { tableKey } from '../../../lake/pipeline/names.ts'

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { emptyRelation } from '../../../lake/iceberg/empty-relation.ts'
+import { emptyRelation } from '../../../lake/iceberg/sql/empty-relation.ts'
 import { schemaForReplace } from '../../../lake/iceberg/write/evolution.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import type { PipelineConfig } from '../../../lake/pipeline/config.ts'

@@ -9,7 +9,7 @@ import {
 } from '../../../lake/iceberg/read/compare.ts'
 import { dataFilesOf } from '../../../lake/iceberg/read/scan.ts'
 import { pathsOf, readTable } from '../../../lake/iceberg/read/table-sql.ts'
-import { type ViewMetadata, viewSchema, viewSql } from '../../../lake/iceberg/view.ts'
+import { type ViewMetadata, viewSchema, viewSql } from '../../../lake/iceberg/views/view.ts'
 import { type LakeSession, openInstance } from '../attempt/lake-session.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import { writeEngine } from './table-write.ts'

@@ -2,7 +2,7 @@ import { currentSchema, currentSnapshot, type TableMetadata } from '../../../lak
 import { duckText, type NestedField, toDuckDb } from '../../../lake/iceberg/format/types.ts'
 import { filesWithMaximum } from '../../../lake/iceberg/read/prune.ts'
 import { dataFilesOf, type LiveFile } from '../../../lake/iceberg/read/scan.ts'
-import { sqlType } from '../../../lake/iceberg/sql.ts'
+import { sqlType } from '../../../lake/iceberg/sql/sql.ts'
 import type { PipelineConfig } from '../../../lake/pipeline/config.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { TemplateVariables } from '../../../lake/pipeline/template.ts'

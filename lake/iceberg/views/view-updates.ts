@@ -1,16 +1,16 @@
 // New states of views that engines store. Source: https://iceberg.apache.org/view-spec/
 
-import { CommitFailed } from './format/requirements.ts'
-import type { Schema } from './format/types.ts'
-import { BadUpdate, DIALECT } from './format/wire.ts'
+import { sameFields } from '../format/fields.ts'
+import { CommitFailed } from '../format/requirements.ts'
+import type { Schema } from '../format/types.ts'
+import { BadUpdate, DIALECT } from '../format/wire.ts'
 import type {
   CreateUserViewRequest,
   UnboundVersion,
   ViewCommitRequest,
   ViewUpdate,
-} from './format/wire-views.ts'
+} from '../format/wire-views.ts'
 import { READS, VERSIONS_MAX, type ViewMetadata, type ViewVersion } from './view.ts'
-import { sameFields } from './write/evolution.ts'
 
 /** Properties of a version's summary that only Sluice sets. */
 const RESERVED = 'sluice.'

@@ -2,10 +2,10 @@
 // https://iceberg.apache.org/view-spec/
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { parseJson, stringifyJson } from './format/json.ts'
-import type { Schema } from './format/types.ts'
-import { type CreateViewRequest, DIALECT, Properties, ViewRepresentation } from './format/wire.ts'
-import { sameFields } from './write/evolution.ts'
+import { sameFields } from '../format/fields.ts'
+import { parseJson, stringifyJson } from '../format/json.ts'
+import type { Schema } from '../format/types.ts'
+import { type CreateViewRequest, DIALECT, Properties, ViewRepresentation } from '../format/wire.ts'
 
 const SchemaObject = Type.Unsafe<Schema>(
   Type.Object({
