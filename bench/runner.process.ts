@@ -4,8 +4,8 @@
 import { RunnerService } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { makeLog } from '../sidecars/core/log.ts'
 import { serveConnect } from '../sidecars/rpc/connect.ts'
-import { makeAttemptService } from '../sidecars/runner/attempt/attempt-service.ts'
 import { type ExecutionContext, makeAttempts } from '../sidecars/runner/attempt/attempts.ts'
+import { makeAttemptService } from '../sidecars/runner/requests/attempt-service.ts'
 import { LINE_MS } from './sse-task.ts'
 
 async function talk({ log, signal, enter }: ExecutionContext): Promise<never> {

@@ -1,6 +1,5 @@
 import { fileURLToPath } from 'node:url'
 import type { Subprocess } from 'bun'
-import { ENGINE_ENVIRONMENT, type EngineSandbox } from '../sandbox/engine-sandbox.ts'
 import {
   type BytesMoved,
   cpuSecondsOf,
@@ -8,7 +7,8 @@ import {
   NO_COST,
   type ProcessUsage,
   resetPeak,
-} from './process-usage.ts'
+} from '../core/process-usage.ts'
+import { ENGINE_ENVIRONMENT, type EngineSandbox } from '../sandbox/engine-sandbox.ts'
 
 // An engine process is spawned by path without an environment, and called over IPC. It is ended when it does not obey. It
 // executes SQL of users, so every message from it is validated.

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 import { isTracing, span } from '../../proto/spans.ts'
 import { type Log, messageOf } from '../core/log.ts'
+import { type Cost, type ProcessUsage, usageAttributes, usedSince } from '../core/process-usage.ts'
 import { type EngineMemory, EnginePool, type PooledEngine } from '../engine/engine-pool.ts'
 import { EngineProcess } from '../engine/engine-process.ts'
-import { type Cost, type ProcessUsage, usageAttributes, usedSince } from '../engine/process-usage.ts'
 import type { EngineSandbox } from '../sandbox/engine-sandbox.ts'
 import {
   type AnswerOf,

@@ -1,5 +1,5 @@
 // For tests of SQL: a runner on a machine without Python and Spark.
-import type { AttemptResourcesOptions } from './attempt/attempt-resources.ts'
+import type { AttemptResourcesOptions } from './session/attempt-resources.ts'
 
 export const noPython: Pick<AttemptResourcesOptions, 'interpreters' | 'pythonLimits' | 'spark'> = {
   interpreters: {

@@ -1,7 +1,7 @@
 // Preloaded in an engine process, after its last `execve` and before any other code. From then on, none of its threads can make
 // a system call that is not on the list.
 // The engine counts its bytes through a file that this module opens before the filter.
-import '../engine/own-io.ts'
+import '../core/own-io.ts'
 import { openKernel } from './kernel.ts'
 import { filterProgram } from './system-calls.ts'
 

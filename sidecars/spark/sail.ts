@@ -1,7 +1,7 @@
 // A Sail server on this machine: one process for one run, in a sandbox. Sail reads its catalog and its credentials from its
 // environment at its start. Source: Sail, configuration.
 
-import { bytesOf, type Cost, cpuSecondsOf, memoryOf } from '../engine/process-usage.ts'
+import { bytesOf, type Cost, cpuSecondsOf, memoryOf } from '../core/process-usage.ts'
 import { type ProgramSandboxStep, programCommand } from '../sandbox/engine-sandbox.ts'
 import type { Python } from '../sandbox/python.ts'
 import { eachLine } from '../supervisor/lines.ts'

@@ -10,7 +10,7 @@ import {
   SparkConnectService,
 } from '../../proto/gen/spark/connect/base_pb.ts'
 import type { DataType_StructField } from '../../proto/gen/spark/connect/types_pb.ts'
-import { type Cost, NO_COST } from '../engine/process-usage.ts'
+import { type Cost, NO_COST } from '../core/process-usage.ts'
 import type { SparkAddress } from './address.ts'
 import { type Channel, queryOf, responsesTo, statementOf, whileAnswering } from './execution.ts'
 import { failureOf, SparkFault } from './failure.ts'

@@ -25,7 +25,7 @@ export const PROCESSES = [
   'app/catalog/kept-states.test.ts',
   'sidecars/query/query.test.ts',
   'sidecars/runner/engine/engine-leases.test.ts',
-  'sidecars/runner/engine/shared-instance.test.ts',
+  'sidecars/runner/session/shared-instance.test.ts',
   'sidecars/runner/preview/preview.test.ts',
   'sidecars/runner/runner.test.ts',
   'sidecars/supervisor/main.test.ts',

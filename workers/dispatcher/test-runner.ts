@@ -3,7 +3,6 @@ import type { ServiceImpl } from '@connectrpc/connect'
 import { AuthorError } from '../../lake/pipeline/author-error.ts'
 import { RunnerService, type SubmitPipelineRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { serveConnect } from '../../sidecars/rpc/connect.ts'
-import { makeAttemptService } from '../../sidecars/runner/attempt/attempt-service.ts'
 import {
   AttemptLostEngine,
   type Attempts,
@@ -11,6 +10,7 @@ import {
   makeAttempts,
   type Facts as RealFacts,
 } from '../../sidecars/runner/attempt/attempts.ts'
+import { makeAttemptService } from '../../sidecars/runner/requests/attempt-service.ts'
 
 /** The result of an attempt. A script that returns a promise keeps the attempt executing until it resolves. */
 export interface Facts extends Partial<RealFacts> {

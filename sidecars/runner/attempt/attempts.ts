@@ -6,9 +6,10 @@ import type { SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/
 import { span } from '../../../proto/spans.ts'
 import { inClientTrace } from '../../../proto/trace.ts'
 import { type Log, messageOf } from '../../core/log.ts'
-import { type Cost, usageAttributes } from '../../engine/process-usage.ts'
-import { limits } from '../limits.ts'
-import { AttemptLog, type Phase } from './attempt-log.ts'
+import { type Cost, usageAttributes } from '../../core/process-usage.ts'
+import { limits } from '../core/limits.ts'
+import { AttemptLog, type Phase } from '../session/attempt-log.ts'
+import type { TestResult } from '../write/quality-gate.ts'
 
 // The attempts that this process executes, and for some time those that have ended. A replica that adopts a run must still
 // learn its outcome. Submitting is idempotent, because a submission with an unclear answer is repeated.
@@ -30,18 +31,6 @@ export interface Facts {
   review: { change: string; timeoutHours: number; isFourEyes: boolean } | null
   /** Null: the attempt has used no engine. */
   cost: Cost | null
-}
-
-export interface TestResult {
-  name: string
-  severity: 'error' | 'warn'
-  passed: boolean
-  value: bigint
-  durationMs: number
-  /** Empty unless the test itself could not be evaluated. */
-  error: string
-  /** The first rows of a failed test that selects rows, shown to people. */
-  samples: string[]
 }
 
 export type Status = 'running' | 'completed' | 'failed' | 'cancelled'

@@ -1,5 +1,5 @@
-import { limits } from '../limits.ts'
-import { happensWithin, type Line, type Phase } from './attempt-log.ts'
+import { limits } from '../core/limits.ts'
+import { happensWithin, type Line, type Phase } from '../session/attempt-log.ts'
 import type { Attempt, Attempts } from './attempts.ts'
 
 // One stream carries the news of all attempts that a reader follows. Attempts take turns, so an attempt with many lines does

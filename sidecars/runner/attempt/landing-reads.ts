@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { Unavailable } from '../../sandbox/kernel.ts'
-import { localName } from './landing.ts'
+import { localName } from '../session/landing.ts'
 import { OpenedFiles, ReportsLost } from './opened-files.ts'
 import type { RenderedAttempt } from './render.ts'
 

@@ -1,7 +1,7 @@
 import type { Column } from '../../../lake/iceberg/format/types.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
-import { usageOfDirectory, watchDirectory } from '../python/directory-usage.ts'
+import { usageOfDirectory, watchDirectory } from '../interpreter/directory-usage.ts'
 
 // `engine: auto` executes a run in DuckDB, and again in Spark when DuckDB lacks memory for it.
 

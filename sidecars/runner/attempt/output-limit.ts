@@ -1,5 +1,5 @@
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
-import { usageOfDirectory, watchDirectory } from '../python/directory-usage.ts'
+import { usageOfDirectory, watchDirectory } from '../interpreter/directory-usage.ts'
 
 /** Interval between two checks of the files. An engine writes some hundred MB per second. */
 const LOOK_MS = 250

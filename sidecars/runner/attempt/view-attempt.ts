@@ -3,16 +3,17 @@ import { type ViewMetadata, viewSchema } from '../../../lake/iceberg/views/view.
 import { schemaForReplace } from '../../../lake/iceberg/write/evolution.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { tableKey } from '../../../lake/pipeline/names.ts'
+import { counted, since } from '../../core/amounts.ts'
 import { explained } from '../author/slips.ts'
-import { counted, since, withLocation } from '../author/wording.ts'
+import { withLocation } from '../author/wording.ts'
 import type { AnswerOf } from '../engine/engine-messages.ts'
-import type { OpenedInstance } from '../engine/shared-instance.ts'
 import { schemaOf } from '../engine/sql-names.ts'
+import type { OpenedInstance } from '../session/shared-instance.ts'
+import { statementOf, storedText } from '../session/view-text.ts'
 import { openFor } from './execute.ts'
 import { judge } from './judge.ts'
 import { inputsOf, parsedIn, type RenderedAttempt } from './render.ts'
 import { noteReview } from './review.ts'
-import { statementOf, storedText } from './view-text.ts'
 
 // A run of a pipeline with `materialized: view` stores its SQL instead of rows. The SQL must bind to the tables of the branch, and
 // the quality tests read the view there.

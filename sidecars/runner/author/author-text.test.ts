@@ -8,8 +8,8 @@ import { keysIn, partialNamesIn } from '../../../lake/pipeline/view-sql.ts'
 import { Misplaced, renderValue, type SqlDialect } from '../../../lake/pipeline/watermark-sql.ts'
 import { refusalOfQuery, relationOf } from '../../spark/query-check.ts'
 import { renderPlain } from '../engine/rendering.ts'
-import { csvFault } from './csv-fault.ts'
-import { jsonFault } from './json-fault.ts'
+import { csvFault } from '../readers/csv-fault.ts'
+import { jsonFault } from '../readers/json-fault.ts'
 
 // Every scanner of a text that an author writes takes time in proportion to the text. A linear scanner needs some 10 ms of CPU for
 // these texts, a quadratic one seconds.

@@ -1,6 +1,6 @@
+import { limits } from '../core/limits.ts'
 import { type EngineLease, makeRunSlots, type RunEngines } from '../engine/engine-leases.ts'
 import type { TemplateProcess } from '../engine/template-process.ts'
-import { limits } from '../limits.ts'
 
 /** The engine of one check of a draft. It is acquired at the first use, because a draft of plain files needs none. */
 export interface CheckEngine extends TemplateProcess {

@@ -1,22 +1,13 @@
 import type { WrittenTable } from '../../../lake/engine/query-text.ts'
-import { LAYERS, NameError, parseTableName, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
-import type { LakeSession } from '../attempt/lake-session.ts'
+import { LAYERS, NameError, parseTableName, tableKey } from '../../../lake/pipeline/names.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
 import { schemaOf } from '../engine/sql-names.ts'
+import type { LakeSession } from '../session/lake-session.ts'
+import type { ReadText, RefusedText } from '../session/read-text.ts'
 
 // Finds names of tables and zones without ref() or landing_zone(), in the engine's parse tree of a text. Tells authors what to
 // write instead.
-
-/** A text for the engine, with the tables and zones that ref() and landing_zone() have inserted. */
-export interface ReadText {
-  language: 'sql' | 'python'
-  /** The namespace of the pipeline. */
-  namespace: string
-  tables: readonly TableName[]
-  /** Zone by the path that landing_zone() returns. */
-  zones: ReadonlyMap<string, string>
-}
 
 export interface Slip {
   /** Offset in the text. */
@@ -97,13 +88,6 @@ export const findIn =
       result.status === 'fulfilled' ? result.value : [],
     )
   }
-
-/** A text that the engine has rejected, and the same text with the paths of its zones in quotes. */
-export interface RefusedText extends ReadText {
-  sql: string
-  /** Null: the text names no landing zone. */
-  quotedSql: string | null
-}
 
 export interface ParsedIn {
   engine: Pick<EngineLease, 'call'>

@@ -7,12 +7,12 @@ import { NameError, parseTableName, tableKey } from '../../../lake/pipeline/name
 import { sqlReferences } from '../../../lake/pipeline/references.ts'
 import { TemplateError } from '../../../lake/pipeline/template.ts'
 import type { PublishInput } from '../../../lake/pipeline/validate.ts'
-import { type Draft, Inputs } from '../attempt/inputs.ts'
-import { landingIn } from '../attempt/landing.ts'
-import { refusalOfView, storedText } from '../attempt/view-text.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
 import { schemaOf, tableExpression } from '../engine/sql-names.ts'
+import { type Draft, Inputs } from '../session/inputs.ts'
+import { landingIn } from '../session/landing.ts'
+import { refusalOfView, storedText } from '../session/view-text.ts'
 import { reasonOf } from './wording.ts'
 
 // Before a view is published, its SQL is bound to the columns of its tables on main.

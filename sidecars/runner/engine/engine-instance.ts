@@ -9,11 +9,9 @@ import { isOneOf, isTraceless } from '../../../lake/engine/traceless.ts'
 import { parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
 import { sourceIn } from '../../../lake/iceberg/read/by-name.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
-import { limits } from '../limits.ts'
-import { previewSelect } from '../preview/preview-select.ts'
+import { limits } from '../core/limits.ts'
 import type { Changes } from '../readers/calls.ts'
 import { lookAtAll } from '../readers/look-at-all.ts'
-import { columnsOf, namesOf, Refused, refuseParameters, refuseTwins, selectOf } from '../write/select.ts'
 import {
   type AnswerOf,
   RESULT,
@@ -23,6 +21,8 @@ import {
   type SqlParameters,
   type TableView,
 } from './engine-messages.ts'
+import { previewSelect } from './preview-select.ts'
+import { columnsOf, namesOf, Refused, refuseParameters, refuseTwins, selectOf } from './select.ts'
 
 // One DuckDB instance, prepared in advance. It gets its input and is locked for good before it sees any text of a user. A fresh
 // instance serves one run. The shared instance serves one run after the other, if their texts leave nothing behind.

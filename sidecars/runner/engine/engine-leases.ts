@@ -6,19 +6,19 @@ import { makeSlots, type Slots } from '../../../app/core/process/slots.ts'
 import type { EngineSize } from '../../../lake/engine/instance.ts'
 import { isTracing, span } from '../../../proto/spans.ts'
 import type { Log } from '../../core/log.ts'
-import { clearAway, removeTree } from '../../core/scratch.ts'
-import { type EngineMemory, EnginePool, type PooledEngine } from '../../engine/engine-pool.ts'
-import { type CallProgress, EngineProcess } from '../../engine/engine-process.ts'
 import {
   type Cost,
   NO_COST,
   type ProcessUsage,
   usageAttributes,
   usedSince,
-} from '../../engine/process-usage.ts'
+} from '../../core/process-usage.ts'
+import { clearAway, removeTree } from '../../core/scratch.ts'
+import { type EngineMemory, EnginePool, type PooledEngine } from '../../engine/engine-pool.ts'
+import { type CallProgress, EngineProcess } from '../../engine/engine-process.ts'
 import type { Share, Shares } from '../../engine/shares.ts'
 import type { EngineSandbox } from '../../sandbox/engine-sandbox.ts'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
 import {
   type AnswerOf,
   EngineFault,

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
 import { isAnswerOf } from './engine-messages.ts'
 
 test('a preview answer beyond the byte limit is rejected', () => {

@@ -5,7 +5,7 @@ import type { TableName } from '../../../lake/engine/traceless.ts'
 import type { Source } from '../../../lake/iceberg/read/by-name.ts'
 import { LAYERS } from '../../../lake/pipeline/names.ts'
 import type { FromEngine } from '../../engine/engine-process.ts'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
 import type { TemplateText } from './rendering.ts'
 
 // The messages between the runner and its engine processes. An engine runs SQL of users, so its messages are validated.

@@ -4,12 +4,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { EngineError } from '../../../lake/engine/error.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
+import { ownIo } from '../../core/own-io.ts'
 import type { FromEngine, ToEngine } from '../../engine/engine-process.ts'
-import { ownIo } from '../../engine/own-io.ts'
-import { limits } from '../limits.ts'
-import { Refused } from '../write/select.ts'
+import { limits } from '../core/limits.ts'
 import { EngineInstance } from './engine-instance.ts'
 import { type EngineRequest, type Fault, RESULT } from './engine-messages.ts'
+import { Refused } from './select.ts'
 
 /** An interrupt can fall between two statements of a call, so the interrupt is repeated until the call has ended. */
 const INTERRUPT_EVERY_MS = 20

@@ -17,7 +17,7 @@ import {
 import type { WorkBudget } from '../../../lake/pipeline/template-engine.ts'
 import { storedName } from '../../../lake/pipeline/view-sql.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
 import { type Dialect, tableOf, zoneOf } from './sql-names.ts'
 
 // Templates of authors become SQL. The template engine runs in engine processes only, so that a template costs only its own

@@ -20,14 +20,14 @@ import {
   type LogEntrySchema,
   LogLevel,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import type { Level } from '../attempt/attempt-log.ts'
-import { type Inputs, readsTable, readsZone } from '../attempt/inputs.ts'
-import { objectOf } from '../attempt/landing.ts'
-import { prefixOf } from '../attempt/pipeline-files.ts'
-import { type Profile, readProfile } from '../attempt/profile.ts'
-import { counted, since } from '../author/wording.ts'
+import { counted, since } from '../../core/amounts.ts'
+import { limits } from '../core/limits.ts'
 import type { AnswerOf } from '../engine/engine-messages.ts'
-import { limits } from '../limits.ts'
+import type { Level } from '../session/attempt-log.ts'
+import { type Inputs, readsTable, readsZone } from '../session/inputs.ts'
+import { objectOf } from '../session/landing.ts'
+import { prefixOf } from '../session/pipeline-files.ts'
+import { type Profile, readProfile } from '../session/profile.ts'
 import { refusalOfWrite, type Write } from '../write/table-write.ts'
 
 // The request and the report of a preview, for pipelines in SQL and Python.

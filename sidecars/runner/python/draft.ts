@@ -7,8 +7,8 @@ import {
 } from '../../../lake/pipeline/names.ts'
 import { pythonReferences } from '../../../lake/pipeline/references.ts'
 import type { Template } from '../../../lake/pipeline/template.ts'
-import type { Draft } from '../attempt/inputs.ts'
 import type { Dialect } from '../engine/sql-names.ts'
+import type { Draft } from '../session/inputs.ts'
 
 /** Python names tables and zones by its functions. */
 const PYTHON: Dialect = { engine: 'duckdb', landing: null }

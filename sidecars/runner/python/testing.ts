@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { silent } from '../../core/testing.ts'
 import { type ProcessLimits, type SandboxStep, STEPS_OF } from '../../sandbox/ladder.ts'
 import { findPythons } from '../../sandbox/python.ts'
-import { type InterpreterLease, type Interpreters, makeInterpreters } from './interpreters.ts'
-import type { Call, Job, Outcome } from './messages.ts'
+import { type InterpreterLease, type Interpreters, makeInterpreters } from '../interpreter/interpreters.ts'
+import type { Call, Job, Outcome } from '../interpreter/messages.ts'
 
 const MIB = 1_048_576
 export const TEST_LIMITS: ProcessLimits = {

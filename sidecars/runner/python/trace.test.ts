@@ -5,7 +5,7 @@ import { testDirectory } from '../../../tools/test/directory.ts'
 import { changesUser, launchOf } from '../../sandbox/ladder.ts'
 import { findPythons } from '../../sandbox/python.ts'
 import { FIRST_USER } from '../../sandbox/users.ts'
-import { Interpreter, PYTHON_ARGS } from './interpreter.ts'
+import { Interpreter, PYTHON_ARGS } from '../interpreter/interpreter.ts'
 import { attemptsSource } from './test-attempts.ts'
 import { stepsHere, TEST_LIMITS, VARIABLES } from './testing.ts'
 

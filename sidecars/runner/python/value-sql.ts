@@ -1,8 +1,7 @@
 import { type DuckType, parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
-import type { Schema } from '../../../lake/iceberg/format/types.ts'
-import { toDuckDb } from '../../../lake/iceberg/format/types.ts'
+import { type Schema, toDuckDb } from '../../../lake/iceberg/format/types.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
-import type { JsonResult, ValueType } from './messages.ts'
+import type { JsonResult, ValueType } from '../interpreter/messages.ts'
 
 // SQL that turns rows of the engine into files for Python, and files of Python into rows.
 

@@ -2,8 +2,8 @@ import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import type { Column } from '../../../lake/engine/instance.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
-import { landingName } from '../author/csv-fault.ts'
 import { argument, callWith, canUnite, ofFile, type ReaderCall, storesRejects } from './calls.ts'
+import { landingName } from './csv-fault.ts'
 import { numbered, orNull, type Reader, refusal } from './reader.ts'
 
 // The formats of CSV files: delimiter, quotes, header and columns, as the engine finds them in each file.

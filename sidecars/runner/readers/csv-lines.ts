@@ -1,7 +1,7 @@
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
-import { landingName } from '../author/csv-fault.ts'
 import { argument, type Changes, callWith, ofFile, type ReaderCall } from './calls.ts'
+import { landingName } from './csv-fault.ts'
 import { DELIMITER, sniffCall, UNTYPED } from './csv-formats.ts'
 import { contentOf } from './files.ts'
 import { orNull, type Reader, refusal } from './reader.ts'

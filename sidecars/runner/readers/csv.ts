@@ -2,8 +2,8 @@ import type { Column } from '../../../lake/engine/instance.ts'
 import { tokensOf } from '../../../lake/engine/tokens.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
-import { landingName } from '../author/csv-fault.ts'
 import { argument, type Changes, callWith, canUnite, isDetecting, ofFiles, type ReaderCall } from './calls.ts'
+import { landingName } from './csv-fault.ts'
 import {
   commonFormat,
   compareColumns,

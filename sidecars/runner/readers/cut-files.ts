@@ -1,5 +1,5 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
-import { landingName } from '../author/csv-fault.ts'
+import { landingName } from './csv-fault.ts'
 import { refusal } from './reader.ts'
 
 // Files without their end that DuckDB reads as if they were complete. It refuses all other cut files itself.

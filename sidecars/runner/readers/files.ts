@@ -1,7 +1,7 @@
 import { closeSync, createReadStream, openSync, type ReadStream, readSync, statSync } from 'node:fs'
 import { createGunzip, createZstdDecompress } from 'node:zlib'
-import { landingName } from '../author/csv-fault.ts'
 import { argument, type ReaderCall } from './calls.ts'
+import { landingName } from './csv-fault.ts'
 import { refuseCutArray } from './cut-files.ts'
 import { refusal } from './reader.ts'
 import { hasWholeFrames } from './zstd-frames.ts'

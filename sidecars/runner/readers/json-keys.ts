@@ -2,8 +2,8 @@ import type { Column } from '../../../lake/engine/instance.ts'
 import { type DuckType, parseDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
-import { landingName } from '../author/csv-fault.ts'
 import { callWith, type ReaderCall } from './calls.ts'
+import { landingName } from './csv-fault.ts'
 import { FILE_ARGUMENT, FILE_COLUMN, numbered, placeOf, type Reader, refusal } from './reader.ts'
 
 // The keys of JSON objects as written. The engine leaves out keys that have no column, and renames keys that differ in case only.

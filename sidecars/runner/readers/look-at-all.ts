@@ -2,8 +2,6 @@ import { EngineError } from '../../../lake/engine/error.ts'
 import type { Engine } from '../../../lake/engine/instance.ts'
 import { treeOn } from '../../../lake/engine/parser.ts'
 import { shown } from '../../../lake/pipeline/names.ts'
-import { csvFault, landingName } from '../author/csv-fault.ts'
-import { jsonFault } from '../author/json-fault.ts'
 import {
   argument,
   type Changes,
@@ -18,8 +16,10 @@ import {
   readerCalls,
 } from './calls.ts'
 import { csvChanges } from './csv.ts'
+import { csvFault, landingName } from './csv-fault.ts'
 import { checkFiles } from './files.ts'
 import { jsonArguments } from './json.ts'
+import { jsonFault } from './json-fault.ts'
 import { parquetArguments } from './parquet.ts'
 import { isFatal, orNull, type Reader, refusal } from './reader.ts'
 

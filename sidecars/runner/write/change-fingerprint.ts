@@ -10,8 +10,8 @@ import {
 import { dataFilesOf } from '../../../lake/iceberg/read/scan.ts'
 import { pathsOf, readTable } from '../../../lake/iceberg/read/table-sql.ts'
 import { type ViewMetadata, viewSchema, viewSql } from '../../../lake/iceberg/views/view.ts'
-import { type LakeSession, openInstance } from '../attempt/lake-session.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
+import { type LakeSession, openInstance } from '../session/lake-session.ts'
 import { writeEngine } from './table-write.ts'
 
 // The fingerprint of a change: equal for two attempts that change the same columns, and add and remove the same rows. A review

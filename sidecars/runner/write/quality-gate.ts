@@ -4,18 +4,18 @@ import { problemText } from '../../../lake/pipeline/config.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { parseTest, testValue } from '../../../lake/pipeline/quality.ts'
 import { TemplateError } from '../../../lake/pipeline/template.ts'
+import { counted, since } from '../../core/amounts.ts'
 import type { SparkSession } from '../../spark/session.ts'
-import type { Level } from '../attempt/attempt-log.ts'
-import type { TestResult } from '../attempt/attempts.ts'
-import type { Draft, Inputs } from '../attempt/inputs.ts'
-import { lookedAt } from '../attempt/look.ts'
-import type { NamedTest } from '../attempt/pipeline-files.ts'
-import { judgeQuery } from '../attempt/spark-sql.ts'
 import { explained, type ParsedIn } from '../author/slips.ts'
-import { counted, reasonOf, since } from '../author/wording.ts'
+import { reasonOf } from '../author/wording.ts'
+import { limits } from '../core/limits.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
 import type { Dialect } from '../engine/sql-names.ts'
-import { limits } from '../limits.ts'
+import type { Level } from '../session/attempt-log.ts'
+import type { Draft, Inputs } from '../session/inputs.ts'
+import { lookedAt } from '../session/look.ts'
+import type { NamedTest } from '../session/pipeline-files.ts'
+import { judgeQuery } from '../session/spark-sql.ts'
 
 // Quality tests judge data before any reader can see it. A test that cannot be evaluated fails with its own severity. Only a
 // lost engine or a cancel ends all tests.
@@ -156,4 +156,16 @@ function faultOf(error: unknown, draft: Draft | TemplateError): string | null {
 export function tally(results: readonly TestResult[]): string {
   const failed = results.filter(({ passed }) => !passed).length
   return `${counted(results.length - failed, 'test')} passed, ${failed} failed`
+}
+
+export interface TestResult {
+  name: string
+  severity: 'error' | 'warn'
+  passed: boolean
+  value: bigint
+  durationMs: number
+  /** Empty unless the test itself could not be evaluated. */
+  error: string
+  /** The first rows of a failed test that selects rows, shown to people. */
+  samples: string[]
 }

@@ -30,10 +30,10 @@ import {
 import type { WriteEngine, WrittenFile } from '../../../lake/iceberg/write/write-engine.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
-import { type LakeSession, openInstance } from '../attempt/lake-session.ts'
 import { reasonOf } from '../author/wording.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import { EngineFault, RESULT } from '../engine/engine-messages.ts'
+import { type LakeSession, openInstance } from '../session/lake-session.ts'
 
 // Writes the result of a pipeline to its table: rows to Parquet, Parquet to the lake, one commit to the branch.
 

@@ -6,9 +6,9 @@ import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { LakeAccessSchema } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { testDirectory } from '../../../tools/test/directory.ts'
 import { openObjectCache } from '../../objects/object-cache.ts'
-import { makeLake } from '../attempt/lake-session.ts'
-import { landingIn } from '../attempt/landing.ts'
 import { testEngines, testSandbox } from '../engine/test-engines.ts'
+import { makeLake } from '../session/lake-session.ts'
+import { landingIn } from '../session/landing.ts'
 import { watermarkOf } from './watermark.ts'
 
 setDefaultTimeout(60_000)

@@ -7,11 +7,11 @@ import type { PipelineConfig } from '../../../lake/pipeline/config.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { TemplateVariables } from '../../../lake/pipeline/template.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
-import type { AttemptResources } from '../attempt/attempt-resources.ts'
-import { openInstance } from '../attempt/lake-session.ts'
-import { counted } from '../author/wording.ts'
+import { counted } from '../../core/amounts.ts'
+import { limits } from '../core/limits.ts'
 import { tableExpression } from '../engine/sql-names.ts'
-import { limits } from '../limits.ts'
+import type { AttemptResources } from '../session/attempt-resources.ts'
+import { openInstance } from '../session/lake-session.ts'
 
 /** The table that a pipeline writes, and the column that shows its progress. */
 interface Watermarked {

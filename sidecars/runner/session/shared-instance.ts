@@ -1,12 +1,12 @@
 import { statSync } from 'node:fs'
 import { movedTo, pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
-import type { AttemptResources } from '../attempt/attempt-resources.ts'
-import { openInstance, type TableInput, viewOf } from '../attempt/lake-session.ts'
-import { limits } from '../limits.ts'
-import type { EngineLease, SharedInstance } from './engine-leases.ts'
-import type { TableView } from './engine-messages.ts'
-import { schemaOf } from './sql-names.ts'
+import { limits } from '../core/limits.ts'
+import type { EngineLease, SharedInstance } from '../engine/engine-leases.ts'
+import type { TableView } from '../engine/engine-messages.ts'
+import { schemaOf } from '../engine/sql-names.ts'
+import type { AttemptResources } from './attempt-resources.ts'
+import { openInstance, type TableInput, viewOf } from './lake-session.ts'
 
 // An instance for SQL whose texts are all known in advance. Texts that leave nothing behind use the instance that runs share.
 // All other texts use a fresh instance (docs/adr/0009-engine-processes.md).

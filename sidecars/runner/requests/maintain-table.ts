@@ -16,15 +16,15 @@ import { planReplacement, replacedFiles, SMALL_MANIFESTS_LIMIT } from '../../../
 import type { OpenFiles, WrittenFile } from '../../../lake/iceberg/write/write-engine.ts'
 import { LAYERS, type TableName } from '../../../lake/pipeline/names.ts'
 import type { MaintainTableRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { Attempts } from '../attempt/attempts.ts'
+import { EnginesBusy } from '../engine/engine-leases.ts'
 import {
   type AttemptResources,
   type AttemptResourcesOptions,
   openAttemptResources,
-} from '../attempt/attempt-resources.ts'
-import type { Attempts } from '../attempt/attempts.ts'
-import { openInstance } from '../attempt/lake-session.ts'
-import { EnginesBusy } from '../engine/engine-leases.ts'
-import { commitPlan, storeFiles, writeEngine } from './table-write.ts'
+} from '../session/attempt-resources.ts'
+import { openInstance } from '../session/lake-session.ts'
+import { commitPlan, storeFiles, writeEngine } from '../write/table-write.ts'
 
 // Maintenance of one table: rewrites its small files on a branch, while this runner has a free slot.
 

@@ -4,7 +4,7 @@ import type { TextFile } from '../../../lake/pipeline/config.ts'
 import { testNameOf } from '../../../lake/pipeline/quality.ts'
 import type { SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Gateway, openObject } from '../../objects/lake-access.ts'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
 
 /** The files of a pipeline that a run reads, with paths below the pipeline's prefix. */
 export interface PipelineFiles {

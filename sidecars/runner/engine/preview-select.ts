@@ -3,8 +3,8 @@ import type { DuckDBPreparedStatement } from '@duckdb/node-api'
 import { mapped } from '../../../lake/engine/error.ts'
 import type { Engine } from '../../../lake/engine/instance.ts'
 import { nextChunk } from '../../../lake/engine/rows.ts'
-import { type AnswerOf, RESULT, type RequestOf } from '../engine/engine-messages.ts'
-import { columnsOf, namesOf, Refused, refuseParameters, refuseTwins, selectOf } from '../write/select.ts'
+import { type AnswerOf, RESULT, type RequestOf } from './engine-messages.ts'
+import { columnsOf, namesOf, Refused, refuseParameters, refuseTwins, selectOf } from './select.ts'
 
 type Input = Omit<RequestOf<'preview'>, 'kind' | 'number'>
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
 import { type AttemptEvent, AttemptLog } from './attempt-log.ts'
 
 const never = new AbortController().signal

@@ -1,4 +1,4 @@
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
 
 // The log of a running attempt. Lines are numbered 1, 2, 3, ... A follower can disconnect, and come back with the number of its
 // last line. Every phase is sent again, because entering a phase twice changes nothing.

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Subprocess } from 'bun'
+import { bytesOf, type Cost, costOfAll, cpuSecondsOf, memoryOf, NO_COST } from '../../core/process-usage.ts'
 import { PipeWriter } from '../../engine/pipe-writer.ts'
-import { bytesOf, type Cost, costOfAll, cpuSecondsOf, memoryOf, NO_COST } from '../../engine/process-usage.ts'
 import type { Launch } from '../../sandbox/ladder.ts'
 import { type Call, type FromInterpreter, type Job, type Outcome, readMessage } from './messages.ts'
 
@@ -11,9 +11,9 @@ const source = (path: string) => readFileSync(new URL(path, import.meta.url), 'u
 /** These modules are sent over the pipe, because the sandbox shows no file of the service. */
 const MODULES = {
   confine: source('../../sandbox/confine.py'),
-  values: source('./values.py'),
-  queries: source('./queries.py'),
-  interpreter: source('./interpreter.py'),
+  values: source('../python/values.py'),
+  queries: source('../python/queries.py'),
+  interpreter: source('../python/interpreter.py'),
 }
 const BOOT = `
 import sys, json, types

@@ -4,23 +4,30 @@ import { LAYERS, type TableName, tableKey } from '../../../lake/pipeline/names.t
 import { TemplateError } from '../../../lake/pipeline/template.ts'
 import type { RunQualityTestsRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { EngineEnded, onceMoreIfKilled } from '../../engine/engine-process.ts'
+import { findIn } from '../author/slips.ts'
+import { reasonOf } from '../author/wording.ts'
+import { limits } from '../core/limits.ts'
+import { EnginesBusy } from '../engine/engine-leases.ts'
+import { sparkDialect, tableExpression } from '../engine/sql-names.ts'
 import {
   type AttemptResources,
   type AttemptResourcesOptions,
   openAttemptResources,
-} from '../attempt/attempt-resources.ts'
-import type { TestResult } from '../attempt/attempts.ts'
-import { Inputs } from '../attempt/inputs.ts'
-import { type NamedTest, testsIn } from '../attempt/pipeline-files.ts'
-import { inShares, NoTimeLeft, type Shares } from '../attempt/shares.ts'
-import { findIn } from '../author/slips.ts'
-import { reasonOf } from '../author/wording.ts'
-import { EnginesBusy } from '../engine/engine-leases.ts'
-import { openForTexts } from '../engine/shared-instance.ts'
-import { sparkDialect, tableExpression } from '../engine/sql-names.ts'
-import { limits } from '../limits.ts'
-import { type DraftedTest, draftsOf, draftTests, failedTest, ofDuckdb, runTest } from './quality-gate.ts'
-import { variablesOf } from './watermark.ts'
+} from '../session/attempt-resources.ts'
+import { Inputs } from '../session/inputs.ts'
+import { type NamedTest, testsIn } from '../session/pipeline-files.ts'
+import { openForTexts } from '../session/shared-instance.ts'
+import { inShares, NoTimeLeft, type Shares } from '../session/shares.ts'
+import {
+  type DraftedTest,
+  draftsOf,
+  draftTests,
+  failedTest,
+  ofDuckdb,
+  runTest,
+  type TestResult,
+} from '../write/quality-gate.ts'
+import { variablesOf } from '../write/watermark.ts'
 
 export type TestMain = ReturnType<typeof makeTestMain>
 

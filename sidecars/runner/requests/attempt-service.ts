@@ -9,10 +9,11 @@ import {
   Severity,
   type SubmitPipelineRequest,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { costOnWire } from '../../engine/process-usage.ts'
-import type { AttemptEvent, Line } from './attempt-log.ts'
-import type { Attempt, Attempts, TestResult } from './attempts.ts'
-import { type EventBatch, makeFollowings, type Position, TooMuch } from './followings.ts'
+import { costOnWire } from '../../core/process-usage.ts'
+import type { Attempt, Attempts } from '../attempt/attempts.ts'
+import { type EventBatch, makeFollowings, type Position, TooMuch } from '../attempt/followings.ts'
+import type { AttemptEvent, Line } from '../session/attempt-log.ts'
+import type { TestResult } from '../write/quality-gate.ts'
 
 // The methods of RunnerService (proto/sluice/runner/v1/runner.proto) about attempts, whatever the attempts execute.
 

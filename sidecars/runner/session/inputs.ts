@@ -9,13 +9,13 @@ import {
 } from '../../../lake/pipeline/template.ts'
 import type { WorkBudget } from '../../../lake/pipeline/template-engine.ts'
 import type { LandingFile } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import type { RefusedText } from '../author/slips.ts'
-import { counted, sized } from '../author/wording.ts'
+import { counted, sized } from '../../core/amounts.ts'
 import { type RenderedText, renderIfPlain, type TemplateText } from '../engine/rendering.ts'
 import { type Dialect, directoryOf, tableOf, zoneOf } from '../engine/sql-names.ts'
 import { renderIn, type TemplateProcess } from '../engine/template-process.ts'
 import type { LakeSession, TableInput } from './lake-session.ts'
 import { bringLanding, findLanding, type LandingDirectory, type LandingOptions, objectOf } from './landing.ts'
+import type { RefusedText } from './read-text.ts'
 import { openInputs, withReads } from './table-inputs.ts'
 
 // The tables and landing zones that templates name. SQL names of tables and zones are known before their data is looked up. So

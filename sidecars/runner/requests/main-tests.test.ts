@@ -6,11 +6,11 @@ import {
   RunQualityTestsRequestSchema,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { testDirectory } from '../../../tools/test/directory.ts'
-import { NO_COST } from '../../engine/process-usage.ts'
-import type { LakeSession } from '../attempt/lake-session.ts'
+import { NO_COST } from '../../core/process-usage.ts'
+import { limits } from '../core/limits.ts'
 import { type EngineLease, EnginesBusy, type RunEngines } from '../engine/engine-leases.ts'
 import type { AnswerOf, EngineRequest } from '../engine/engine-messages.ts'
-import { limits } from '../limits.ts'
+import type { LakeSession } from '../session/lake-session.ts'
 import { noPython } from '../test-no-python.ts'
 import { makeTestMain } from './main-tests.ts'
 

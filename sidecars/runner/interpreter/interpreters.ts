@@ -18,7 +18,7 @@ import {
 } from '../../sandbox/ladder.ts'
 import { findPythons } from '../../sandbox/python.ts'
 import { makeUsers } from '../../sandbox/users.ts'
-import { limits } from '../limits.ts'
+import { limits } from '../core/limits.ts'
 import { type Usage, usageOfFileSystem, usageOfProcess, watchDirectory } from './directory-usage.ts'
 import { Interpreter, InterpreterEnded, PYTHON_ARGS } from './interpreter.ts'
 

@@ -3,8 +3,8 @@ import { type ViewMetadata, viewReads, viewSchema, viewSql } from '../../../lake
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { parseTableName, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import { VIEW_DEPTH_MAX, withTables } from '../../../lake/pipeline/view-sql.ts'
+import { limits } from '../core/limits.ts'
 import { tableExpression } from '../engine/sql-names.ts'
-import { limits } from '../limits.ts'
 import type { LakeSession, TableInput } from './lake-session.ts'
 
 // Finds tables and views of the branch by name. A view is opened with everything that it reads.

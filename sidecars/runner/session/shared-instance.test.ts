@@ -3,12 +3,12 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { testDirectory } from '../../../tools/test/directory.ts'
-import type { TableInput } from '../attempt/lake-session.ts'
-import { landingIn } from '../attempt/landing.ts'
-import type { EngineLease, RunEngines } from './engine-leases.ts'
-import { EngineFault } from './engine-messages.ts'
+import type { EngineLease, RunEngines } from '../engine/engine-leases.ts'
+import { EngineFault } from '../engine/engine-messages.ts'
+import { TEST_SIZE, testEngines, testSandbox } from '../engine/test-engines.ts'
+import type { TableInput } from './lake-session.ts'
+import { landingIn } from './landing.ts'
 import { openForTexts } from './shared-instance.ts'
-import { TEST_SIZE, testEngines, testSandbox } from './test-engines.ts'
 
 const MIB = 1_048_576
 const OWN = { namespace: 'default', layer: 'gold', name: 'own' } as const

@@ -4,8 +4,8 @@ import { columnsOf } from '../../spark/column-types.ts'
 import { quoteName } from '../../spark/dialect.ts'
 import { refusalOfQuery, relationOf } from '../../spark/query-check.ts'
 import type { SparkSession } from '../../spark/session.ts'
+import { limits } from '../core/limits.ts'
 import type { AnswerOf } from '../engine/engine-messages.ts'
-import { limits } from '../limits.ts'
 import type { Profile } from './profile.ts'
 
 // Queries of authors in Spark SQL.

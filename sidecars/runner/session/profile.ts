@@ -1,7 +1,7 @@
 import { basename } from 'node:path'
 import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { counted } from '../author/wording.ts'
+import { counted } from '../../core/amounts.ts'
 
 // The engine's profile of one execution, for people: a tree of operators with their rows and times.
 
