@@ -16,7 +16,7 @@ import {
   type FromWorker,
   parseMessage,
   ToDispatcher,
-} from './threads/channel.ts'
+} from './messages/channel.ts'
 
 declare const self: Worker
 

@@ -6,7 +6,7 @@ import { endInOrder } from '../app/core/process/lifeline.ts'
 import { fail } from '../app/process.ts'
 import { migrate, openDatabase } from '../drizzle/client.ts'
 import { linkFrom, serveLink } from './runtime/link.ts'
-import { makeThreads } from './threads/threads.ts'
+import { makeThreads } from './runtime/threads.ts'
 
 try {
   const config = parseConfig(process.env, process.cwd())

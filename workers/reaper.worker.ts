@@ -8,10 +8,10 @@ import { runnerAt } from '../app/rpc/clients.ts'
 import { makeNotices, type RunCompleted } from '../app/runs/service.ts'
 import { openDatabase, type Sql } from '../drizzle/client.ts'
 import { startLeadership } from './leadership/leadership.ts'
+import { type FromWorker, type MaintenanceMeans, ToReaper } from './messages/channel.ts'
 import type { MaintenanceOptions } from './reaper/maintenance.ts'
 import { dryRun, lookAtTime, maintain, TickEnded, type TickOptions, tick } from './reaper/reaper.ts'
 import { makeObjectCalls } from './runtime/object-calls.ts'
-import { type FromWorker, type MaintenanceMeans, ToReaper } from './threads/channel.ts'
 import { serveThread } from './threads/serve-thread.ts'
 
 /** Until this replica leads, it checks this often whether a tick is still due after the ticks of other replicas. */

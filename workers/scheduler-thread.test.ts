@@ -2,8 +2,8 @@ import { afterEach, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Log } from '../app/core/log.ts'
 import { useDatabase } from '../tools/test/database.ts'
 import { until } from '../tools/test/until.ts'
+import type { FromWorker, ToScheduler } from './messages/channel.ts'
 import { addPipeline } from './testing.ts'
-import type { FromWorker, ToScheduler } from './threads/channel.ts'
 import { type RestartReason, type SupervisedWorker, superviseWorker } from './threads/supervise.ts'
 
 setDefaultTimeout(60_000)

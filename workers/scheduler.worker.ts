@@ -2,8 +2,8 @@
 import { newId } from '../app/core/ids.ts'
 import { startTracing } from '../proto/spans.ts'
 import { startLeadership } from './leadership/leadership.ts'
+import { assertNever, ToScheduler } from './messages/channel.ts'
 import { tickSchedules } from './scheduler.ts'
-import { assertNever, ToScheduler } from './threads/channel.ts'
 import { startLoop } from './threads/loop.ts'
 import { serveThread } from './threads/serve-thread.ts'
 

@@ -17,7 +17,7 @@ import { consumeEvents, skipListener, waitingEvents } from '../app/triggers/even
 import { logNotes, type Note } from '../app/triggers/notes.ts'
 import type { Fenced, Sql } from '../drizzle/client.ts'
 import { isPassing } from '../drizzle/errors.ts'
-import type { FromWorker } from './threads/channel.ts'
+import type { FromWorker } from './messages/channel.ts'
 import { startLoop } from './threads/loop.ts'
 
 /** Interval of the sweep that finds dependencies whose notice was lost. */

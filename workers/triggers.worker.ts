@@ -4,7 +4,7 @@ import { listen } from '../app/runs/service.ts'
 import { openDatabase } from '../drizzle/client.ts'
 import { startTracing } from '../proto/spans.ts'
 import { startLeadership } from './leadership/leadership.ts'
-import { type FromWorker, ToTriggers } from './threads/channel.ts'
+import { type FromWorker, ToTriggers } from './messages/channel.ts'
 import { serveThread } from './threads/serve-thread.ts'
 import { startTriggers } from './triggers.ts'
 

@@ -9,13 +9,12 @@ export type Import = { specifier: string; isTypeOnly: boolean }
 
 /** Entry files. Threads and processes start by path, so no file imports an entry file. Entry files may import anything. */
 const ENTRY =
-  /^(app\/main(-node|-deno)?|workers\/main|workers\/[\w-]+\.worker|workers\/simulation\/main|sidecars\/[\w-]+\/main|console\/build|examples\/demo|bench\/main)\.ts$/
+  /^(app\/main(-node|-deno)?|workers\/main|workers\/[\w-]+\.worker|simulation\/main|sidecars\/[\w-]+\/main|console\/build|examples\/demo|bench\/main)\.ts$/
 /**
  * Files for tests. They may import from every layer, and may read time, randomness and environment. So may all files that
  * import `bun:test`.
  */
-const TEST =
-  /\.(test|interop)\.ts$|(^|\/)(test-[\w-]+|testing)\.ts$|^(\.setup|tools|bench|workers\/simulation)\//
+const TEST = /\.(test|interop)\.ts$|(^|\/)(test-[\w-]+|testing)\.ts$|^(\.setup|tools|bench|simulation)\//
 
 /** The part of `app/core/` that sidecars share with the API and the workers. */
 const SHARED = 'app/core/process'

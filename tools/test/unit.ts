@@ -31,7 +31,7 @@ export const PROCESSES = [
   'sidecars/supervisor/main.test.ts',
   'workers/leadership/leadership.test.ts',
   'workers/reaper/maintenance.test.ts',
-  'workers/simulation/simulation.test.ts',
+  'simulation/simulation.test.ts',
 ]
 /** The exit code of `bun test` when any number of tests have failed. */
 const SOME_FAILED = 1

@@ -23,7 +23,7 @@ import { type MaintenanceRules, planMaintenance } from '../../lake/iceberg/write
 import { parseConfig, type TextFile } from '../../lake/pipeline/config.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { MaintainTableResponse } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import type { MaintenanceOutcome } from '../threads/counted.ts'
+import type { MaintenanceOutcome } from '../messages/counted.ts'
 
 /** Tables that one tick looks at. */
 const TABLES_PER_TICK = 1_000

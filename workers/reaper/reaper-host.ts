@@ -3,14 +3,14 @@
 import type { Log } from '../../app/core/log.ts'
 import type { DryRunResult } from '../../app/core/removals.ts'
 import type { Sql } from '../../drizzle/client.ts'
-import type { AnswerObjectCall } from '../runtime/object-calls.ts'
 import type {
   FromWorker,
   MaintenanceMeans,
   ReaperSettings,
   ThreadSettings,
   ToReaper,
-} from '../threads/channel.ts'
+} from '../messages/channel.ts'
+import type { AnswerObjectCall } from '../messages/object-calls.ts'
 import { type Loop, startLoop } from '../threads/loop.ts'
 import { runWorkerOnce } from '../threads/run-once.ts'
 import { lookAtTime } from './reaper.ts'

@@ -22,9 +22,9 @@ import { type Database, openDatabase, type Sql } from '../../drizzle/client.ts'
 import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import { until } from '../../tools/test/until.ts'
 import { startLeadership } from '../leadership/leadership.ts'
+import type { FromWorker } from '../messages/channel.ts'
 import { answerObjectCall, makeObjectCalls } from '../runtime/object-calls.ts'
 import { addPipeline } from '../testing.ts'
-import type { FromWorker } from '../threads/channel.ts'
 import { makeReaper, type ReaperHost } from './reaper-host.ts'
 
 setDefaultTimeout(60_000)

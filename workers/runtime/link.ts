@@ -11,10 +11,11 @@ import type { Metrics } from '../../app/core/metrics.ts'
 import { backoffMs } from '../../app/core/process/backoff.ts'
 import { DryRunResult } from '../../app/core/removals.ts'
 import type { ObjectStore } from '../../app/objects/port.ts'
-import { parseMessage } from '../threads/channel.ts'
-import { Counted, countInto } from '../threads/counted.ts'
+import { parseMessage } from '../messages/channel.ts'
+import { Counted, countInto } from '../messages/counted.ts'
+import { type AnswerObjectCall, ObjectAnswer, ObjectCall } from '../messages/object-calls.ts'
 import { frameOf, makeFrameReader } from './frames.ts'
-import { type AnswerObjectCall, answerObjectCall, ObjectAnswer, ObjectCall } from './object-calls.ts'
+import { answerObjectCall } from './object-calls.ts'
 
 export interface LinkSettings {
   port: number

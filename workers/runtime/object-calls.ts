@@ -1,46 +1,9 @@
 // Threads reach the object store by messages to the process that has the store's client, because the client is too heavy for
 // threads. Every call is answered. When the process ends, the thread ends too, or the call fails.
-import { type Static, Type as t } from '@sinclair/typebox'
 import { bytesOf } from '../../app/objects/body.ts'
 import type { ObjectPage, ObjectStore, VersionPage } from '../../app/objects/port.ts'
 import type { ReaperObjects } from '../../app/retention/reaping.ts'
-
-const key = t.String()
-
-export const ObjectCall = t.Union([
-  t.Object({ op: t.Literal('list'), prefix: key, limit: t.Integer({ minimum: 1 }), after: t.Optional(key) }),
-  t.Object({ op: t.Literal('versions'), prefix: key, after: t.Optional(key) }),
-  t.Object({ op: t.Literal('read'), key }),
-  t.Object({ op: t.Literal('put'), key, bytes: t.Uint8Array() }),
-  t.Object({ op: t.Literal('remove'), key }),
-  t.Object({ op: t.Literal('removeVersion'), key, versionId: t.String() }),
-])
-export type ObjectCall = Static<typeof ObjectCall>
-
-const shared = { key, versionId: t.String(), modified: t.Date() }
-
-export const ObjectAnswer = t.Union([
-  t.Object({
-    op: t.Literal('list'),
-    page: t.Object({
-      objects: t.Array(t.Object({ ...shared, size: t.Integer() })),
-      truncated: t.Boolean(),
-    }),
-  }),
-  t.Object({
-    op: t.Literal('versions'),
-    page: t.Object({
-      versions: t.Array(
-        t.Object({ ...shared, size: t.Union([t.Integer(), t.Null()]), isNewest: t.Boolean() }),
-      ),
-      truncated: t.Boolean(),
-    }),
-  }),
-  t.Object({ op: t.Literal('read'), bytes: t.Union([t.Uint8Array(), t.Null()]) }),
-  t.Object({ op: t.Literal('done') }),
-  t.Object({ op: t.Literal('failed'), message: t.String() }),
-])
-export type ObjectAnswer = Static<typeof ObjectAnswer>
+import type { ObjectAnswer, ObjectCall } from '../messages/object-calls.ts'
 
 /** The thread's side. The caller passes every answer that arrives to `answered`. */
 export function makeObjectCalls(post: (id: number, call: ObjectCall) => void): {
@@ -87,9 +50,6 @@ export function makeObjectCalls(post: (id: number, call: ObjectCall) => void): {
     },
   }
 }
-
-/** Performs a call, or forwards it to the process with the store. Never rejects. */
-export type AnswerObjectCall = (call: ObjectCall) => Promise<ObjectAnswer>
 
 /** The other side: performs one call on the store itself. Never rejects. */
 export async function answerObjectCall(objects: ObjectStore, call: ObjectCall): Promise<ObjectAnswer> {

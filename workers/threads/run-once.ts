@@ -1,6 +1,6 @@
 // Runs a worker thread for one task. The thread's 16 MB are in use only during the task, and a crash ends only the task.
 import type { Log } from '../../app/core/log.ts'
-import type { FromWorker, ToWorker } from './channel.ts'
+import type { FromWorker, ToWorker } from '../messages/channel.ts'
 import { startThread, type Thread } from './thread.ts'
 
 export interface RunOnceOptions<Message extends ToWorker> {

@@ -1,10 +1,9 @@
 // The thread's side of the channel. Starts on the message `start`, posts that it is alive, and stops in order.
 
 import type { TSchema } from '@sinclair/typebox'
-import type { Log } from '../../app/core/log.ts'
-import { makeLog } from '../../app/core/log.ts'
+import { type Log, makeLog } from '../../app/core/log.ts'
 import { sampleTraces } from '../../proto/spans.ts'
-import { type FromWorker, parseMessage, type ToWorker } from './channel.ts'
+import { type FromWorker, parseMessage, type ToWorker } from '../messages/channel.ts'
 
 declare const self: Worker
 

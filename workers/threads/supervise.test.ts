@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Log } from '../../app/core/log.ts'
-import type { FromWorker, ToDispatcher } from './channel.ts'
+import type { FromWorker, ToDispatcher } from '../messages/channel.ts'
 import { runWorkerOnce } from './run-once.ts'
 import { type RestartReason, type SupervisedWorker, superviseWorker } from './supervise.ts'
 

@@ -1,7 +1,7 @@
 // The API process's side of a permanent worker thread. Starts the thread, receives its messages, and restarts it if it ends
 // unexpectedly, is silent, or does not become ready.
 import type { Log } from '../../app/core/log.ts'
-import type { FromWorker, ToWorker } from './channel.ts'
+import type { FromWorker, ToWorker } from '../messages/channel.ts'
 import { startThread, type Thread, type ThreadEnd } from './thread.ts'
 
 export interface SupervisedWorker<Message extends ToWorker> {

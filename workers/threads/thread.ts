@@ -1,6 +1,6 @@
 // A worker thread as the API process sees it: validates its messages and reports how it ended.
 import type { Log } from '../../app/core/log.ts'
-import { FromWorker, parseMessage, type ToWorker } from './channel.ts'
+import { FromWorker, parseMessage, type ToWorker } from '../messages/channel.ts'
 
 /** `failed`: an exception or an unhandled rejection; the log contains the error. */
 export type ThreadEnd = { reason: 'failed' } | { reason: 'exited'; code: number }

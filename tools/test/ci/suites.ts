@@ -49,7 +49,7 @@ export const SUITES: readonly Suite[] = [
     finds:
       'a fault of engines, the runner, the supervisor or the reaper at their limits, and of seeds of the simulation',
     minutes: 1.7,
-    paths: /^(sidecars\/(engine|query|runner|sandbox|supervisor)|workers|machines)\//,
+    paths: /^(sidecars\/(engine|query|runner|sandbox|supervisor)|workers|machines|simulation)\//,
     entries: PROCESSES,
   },
   {
@@ -101,8 +101,8 @@ export const SUITES: readonly Suite[] = [
     command: ['simulate', '--', '--seeds', '300', '--processes', '2', '--from', 'random'],
     finds: 'an order of steps, crashes and pauses that breaks an invariant',
     minutes: 1.3,
-    paths: /^(machines|drizzle)\//,
-    entries: ['workers/simulation/main.ts'],
+    paths: /^(machines|drizzle|simulation)\//,
+    entries: ['simulation/main.ts'],
   },
   {
     name: 'fleet',

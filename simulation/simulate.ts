@@ -1,9 +1,9 @@
 // Plays one seed. Two replicas, a runner and clients take steps in a random order with faults. The invariants are checked after
 // every step; at the end, all work must finish.
 import { createHash } from 'node:crypto'
-import { limits } from '../../app/core/limits.ts'
-import type { Gate } from '../../app/quality-tests/gate.ts'
-import type { GateResult } from '../../app/quality-tests/schema.ts'
+import { limits } from '../app/core/limits.ts'
+import type { Gate } from '../app/quality-tests/gate.ts'
+import type { GateResult } from '../app/quality-tests/schema.ts'
 import { listOf } from './branch-invariants.ts'
 import {
   type DatabaseSnapshot,

@@ -1,6 +1,6 @@
 // Steps of clients on branches of users: open, merge, rebase and delete. Two names are used again and again.
-import type { Merger } from '../../app/branches/merges.ts'
-import { UNLIMITED } from '../../app/core/access.ts'
+import type { Merger } from '../app/branches/merges.ts'
+import { UNLIMITED } from '../app/core/access.ts'
 import type { Facts } from './facts.ts'
 import type { Random } from './random.ts'
 import type { Replica } from './replica.ts'

@@ -3,8 +3,6 @@
 import type { Config } from '../../app/core/config.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Sql } from '../../drizzle/client.ts'
-import { makeReaper } from '../reaper/reaper-host.ts'
-import type { AnswerObjectCall } from '../runtime/object-calls.ts'
 import {
   assertNever,
   type FromWorker,
@@ -12,9 +10,11 @@ import {
   type ToScheduler,
   type ToTriggers,
   type ToWorker,
-} from './channel.ts'
-import type { Count } from './counted.ts'
-import { superviseWorker } from './supervise.ts'
+} from '../messages/channel.ts'
+import type { Count } from '../messages/counted.ts'
+import type { AnswerObjectCall } from '../messages/object-calls.ts'
+import { makeReaper } from '../reaper/reaper-host.ts'
+import { superviseWorker } from '../threads/supervise.ts'
 
 export interface ThreadsOptions {
   config: Pick<

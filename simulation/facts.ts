@@ -1,6 +1,6 @@
 // Reads the whole state of the database in one statement. The invariants are checked on it.
-import type { Sql } from '../../drizzle/client.ts'
-import type { RunContext } from '../../machines/run.ts'
+import type { Sql } from '../drizzle/client.ts'
+import type { RunContext } from '../machines/run.ts'
 
 export interface RunFact {
   id: string

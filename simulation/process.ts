@@ -1,10 +1,10 @@
 // A simulated API process. Its connections and object store fail as planned; after its death, nothing that it began continues.
 import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
-import type { ObjectStore } from '../../app/objects/port.ts'
-import { type Db, type Sql, STARTUP_PADDING } from '../../drizzle/client.ts'
-import * as schema from '../../drizzle/schema/index.ts'
-import { withTransactions } from '../../drizzle/transaction.ts'
+import type { ObjectStore } from '../app/objects/port.ts'
+import { type Db, type Sql, STARTUP_PADDING } from '../drizzle/client.ts'
+import * as schema from '../drizzle/schema/index.ts'
+import { withTransactions } from '../drizzle/transaction.ts'
 import { LOCK_TIMEOUT_MS, type SimulatedDatabase } from './database.ts'
 import { type Fault, type Holder, Wire } from './wire.ts'
 

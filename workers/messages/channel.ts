@@ -2,8 +2,8 @@
 import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { DryRunResult } from '../../app/core/removals.ts'
-import { ObjectAnswer, ObjectCall } from '../runtime/object-calls.ts'
 import { EngineCost, MaintenanceOutcome } from './counted.ts'
+import { ObjectAnswer, ObjectCall } from './object-calls.ts'
 
 /** Settings that every thread gets at its start. */
 export const ThreadSettings = t.Object({

@@ -1,10 +1,10 @@
 // An object store in memory: fast enough for a simulation, and with reproducible version ids. It passes the suite of all
 // stores.
-import type { Clock } from '../../app/core/clock.ts'
-import { limits } from '../../app/core/limits.ts'
-import { chunksOf } from '../../app/objects/body.ts'
-import { checkFolder, checkKey, checkPrefix, compareKeys, isLakeKey } from '../../app/objects/key.ts'
-import { type Body, type ObjectInfo, type ObjectStore, ObjectTooLarge } from '../../app/objects/port.ts'
+import type { Clock } from '../app/core/clock.ts'
+import { limits } from '../app/core/limits.ts'
+import { chunksOf } from '../app/objects/body.ts'
+import { checkFolder, checkKey, checkPrefix, compareKeys, isLakeKey } from '../app/objects/key.ts'
+import { type Body, type ObjectInfo, type ObjectStore, ObjectTooLarge } from '../app/objects/port.ts'
 
 interface Version {
   id: string

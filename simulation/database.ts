@@ -2,7 +2,7 @@
 // product's unchanged statements find `sim.clock_timestamp()`; column defaults are bound to it.
 import { randomUUID } from 'node:crypto'
 import postgres from 'postgres'
-import { migrate, type Sql } from '../../drizzle/client.ts'
+import { migrate, type Sql } from '../drizzle/client.ts'
 import type { Address } from './wire.ts'
 
 export interface SimulatedDatabase {

@@ -1,6 +1,6 @@
 // Plays many seeds. Child processes play parts of them and report their progress. A process that dies fails one seed; another
 // process plays the seeds after it.
-import { eachLine } from '../../sidecars/supervisor/lines.ts'
+import { eachLine } from '../sidecars/supervisor/lines.ts'
 import { type Bench, type Result, simulate } from './simulate.ts'
 
 export interface Range {

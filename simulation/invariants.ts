@@ -1,7 +1,7 @@
 // The invariants of the design, each a named check. A check compares the facts of the database with the simulated world:
 // answers to clients, the record of the runner, and earlier facts.
-import { pathOf, restore } from '../../machines/advance.ts'
-import { draftColumns, draftMachine, newDraft } from '../../machines/draft.ts'
+import { pathOf, restore } from '../machines/advance.ts'
+import { draftColumns, draftMachine, newDraft } from '../machines/draft.ts'
 import {
   isTerminal,
   LOST_TOGETHER_BEFORE_ALONE,
@@ -12,8 +12,8 @@ import {
   type RunStatus,
   runColumns,
   runMachine,
-} from '../../machines/run.ts'
-import { triggerColumns, triggerMachine } from '../../machines/trigger.ts'
+} from '../machines/run.ts'
+import { triggerColumns, triggerMachine } from '../machines/trigger.ts'
 import {
   checkKeptBranches,
   checkMergesIntoBranches,

@@ -1,6 +1,6 @@
 // Protections that can be removed one at a time, to prove that the simulation notices. The product stays unchanged: statements
 // are rewritten on the wire, and outcomes are changed before they are applied.
-import type { Outcome } from '../../app/runs/outcome.ts'
+import type { Outcome } from '../app/runs/outcome.ts'
 import type { Facts } from './facts.ts'
 
 export interface Mutation {

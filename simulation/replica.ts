@@ -1,18 +1,18 @@
 // One simulated API process: the product's services and ticks on the process's own connections, and its dispatcher's memory.
 // The memory is lost with the process.
-import { makeMergeService } from '../../app/branches/merges.ts'
-import { makeBranchService } from '../../app/branches/service.ts'
-import { expireLakeHistory } from '../../app/catalog/duties.ts'
-import type { Clock } from '../../app/core/clock.ts'
-import type { NewId } from '../../app/core/ids.ts'
-import type { Log } from '../../app/core/log.ts'
-import { makeFileService } from '../../app/files/service.ts'
-import { purgeArchivedFiles, queueArchiving } from '../../app/landing-zones/archive-purge.ts'
-import { makeArchive } from '../../app/landing-zones/effects.ts'
-import { makeLandingZoneService } from '../../app/landing-zones/service.ts'
-import type { PipelineDeleted } from '../../app/pipelines/deletion.ts'
-import { makePipelineService } from '../../app/pipelines/service.ts'
-import type { Gate } from '../../app/quality-tests/gate.ts'
+import { makeMergeService } from '../app/branches/merges.ts'
+import { makeBranchService } from '../app/branches/service.ts'
+import { expireLakeHistory } from '../app/catalog/duties.ts'
+import type { Clock } from '../app/core/clock.ts'
+import type { NewId } from '../app/core/ids.ts'
+import type { Log } from '../app/core/log.ts'
+import { makeFileService } from '../app/files/service.ts'
+import { purgeArchivedFiles, queueArchiving } from '../app/landing-zones/archive-purge.ts'
+import { makeArchive } from '../app/landing-zones/effects.ts'
+import { makeLandingZoneService } from '../app/landing-zones/service.ts'
+import type { PipelineDeleted } from '../app/pipelines/deletion.ts'
+import { makePipelineService } from '../app/pipelines/service.ts'
+import type { Gate } from '../app/quality-tests/gate.ts'
 import {
   pruneIdempotencyKeys,
   pruneLogs,
@@ -20,9 +20,9 @@ import {
   pruneRuns,
   purgeDeletedPipelines,
   tickState,
-} from '../../app/retention/duties.ts'
-import { NotLeading, nothingReaped, type Reaping } from '../../app/retention/reaping.ts'
-import type { Outcome } from '../../app/runs/outcome.ts'
+} from '../app/retention/duties.ts'
+import { NotLeading, nothingReaped, type Reaping } from '../app/retention/reaping.ts'
+import type { Outcome } from '../app/runs/outcome.ts'
 import {
   anySlot,
   applyOutcomes,
@@ -35,19 +35,19 @@ import {
   queueCancels,
   type RunService,
   startWaiting,
-} from '../../app/runs/service.ts'
-import { makeScheduleService } from '../../app/schedules/service.ts'
-import { makeTriggerService } from '../../app/triggers/service.ts'
-import { makeWebhookService } from '../../app/webhooks/service.ts'
-import type { Fenced } from '../../drizzle/client.ts'
-import { isPassing } from '../../drizzle/errors.ts'
-import { cutoffsAt } from '../../machines/retention.ts'
-import { performDue } from '../dispatcher/outbox.ts'
-import { makeOutcomeQueue } from '../dispatcher/outcome-queue.ts'
-import { makePresence } from '../dispatcher/presence.ts'
-import { type Lease, lockLease } from '../leadership/store.ts'
-import { tickSchedules } from '../scheduler.ts'
-import { Evaluator } from '../triggers.ts'
+} from '../app/runs/service.ts'
+import { makeScheduleService } from '../app/schedules/service.ts'
+import { makeTriggerService } from '../app/triggers/service.ts'
+import { makeWebhookService } from '../app/webhooks/service.ts'
+import type { Fenced } from '../drizzle/client.ts'
+import { isPassing } from '../drizzle/errors.ts'
+import { cutoffsAt } from '../machines/retention.ts'
+import { performDue } from '../workers/dispatcher/outbox.ts'
+import { makeOutcomeQueue } from '../workers/dispatcher/outcome-queue.ts'
+import { makePresence } from '../workers/dispatcher/presence.ts'
+import { type Lease, lockLease } from '../workers/leadership/store.ts'
+import { tickSchedules } from '../workers/scheduler.ts'
+import { Evaluator } from '../workers/triggers.ts'
 import type { SimulatedProcess } from './process.ts'
 import type { Runner } from './runner.ts'
 

@@ -1,5 +1,5 @@
-import { AppError } from '../../app/core/errors.ts'
-import { isPassing } from '../../drizzle/errors.ts'
+import { AppError } from '../app/core/errors.ts'
+import { isPassing } from '../drizzle/errors.ts'
 
 /** Returns whether an error is a bug: it is neither an expected answer to a client nor caused by a fault. */
 export function isIllegal(error: unknown): boolean {
