@@ -3,7 +3,7 @@
 import process from 'node:process'
 import { type Database, migrate, openDatabase, type Sql, UnknownHistory } from '../drizzle/client.ts'
 import { startTracing } from '../proto/spans.ts'
-import { requireLakeRoot } from './catalog/lake-root.ts'
+import { requireLakeRoot } from './versions/lake-root.ts'
 import { withCheckout } from './checkout.ts'
 import { composeService, type Service } from './compose.ts'
 import type { ProcessBackground } from './core/background.ts'
@@ -17,6 +17,7 @@ import { openObjectStore } from './objects/open.ts'
 import { type ObjectStore, StoreUnavailable } from './objects/port.ts'
 import { FILE_BYTES_MAX } from './s3/new-files.ts'
 import type { App } from './server.ts'
+import { settleLakeRoot } from './versions/lake-root.ts'
 
 /** Time of a slow statement: lists, lineage, the audit log. */
 const PATIENT_STATEMENT_MS = 30_000

@@ -2,7 +2,6 @@
 // The memory is lost with the process.
 import { makeMergeService } from '../app/branches/merges.ts'
 import { makeBranchService } from '../app/branches/service.ts'
-import { expireLakeHistory } from '../app/catalog/duties.ts'
 import type { Clock } from '../app/core/clock.ts'
 import type { NewId } from '../app/core/ids.ts'
 import type { Log } from '../app/core/log.ts'
@@ -13,15 +12,13 @@ import { makeLandingZoneService } from '../app/landing-zones/service.ts'
 import type { PipelineDeleted } from '../app/pipelines/deletion.ts'
 import { makePipelineService } from '../app/pipelines/service.ts'
 import type { Gate } from '../app/quality-tests/gate.ts'
-import {
-  pruneIdempotencyKeys,
-  pruneLogs,
-  pruneQualityResults,
-  pruneRuns,
-  purgeDeletedPipelines,
-  tickState,
-} from '../app/retention/duties.ts'
-import { NotLeading, nothingReaped, type Reaping } from '../app/retention/reaping.ts'
+import { purgeDeletedPipelines } from '../app/retention/purge-pipelines.ts'
+import { pruneIdempotencyKeys } from '../app/retention/store/history.ts'
+import { pruneLogs } from '../app/retention/store/logs.ts'
+import { NotLeading, nothingReaped, type Reaping } from '../app/retention/store/reaping.ts'
+import { pruneQualityResults } from '../app/retention/store/results.ts'
+import { pruneRuns } from '../app/retention/store/runs.ts'
+import { tickState } from '../app/retention/store/tick.ts'
 import type { Outcome } from '../app/runs/outcome.ts'
 import {
   anySlot,
@@ -38,6 +35,7 @@ import {
 } from '../app/runs/service.ts'
 import { makeScheduleService } from '../app/schedules/service.ts'
 import { makeTriggerService } from '../app/triggers/service.ts'
+import { expireLakeHistory } from '../app/versions/store/history.ts'
 import { makeWebhookService } from '../app/webhooks/service.ts'
 import type { Fenced } from '../drizzle/client.ts'
 import { isPassing } from '../drizzle/errors.ts'

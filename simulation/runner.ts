@@ -1,9 +1,10 @@
 // The runner of a simulation. Attempts progress step by step, and a reboot may end all of them. A record of the real work is
 // compared with the database.
-import { commitToBranch, findBranch } from '../app/catalog/store/branches.ts'
+
 import type { NewId, RunId } from '../app/core/ids.ts'
 import type { Outcome, TestResult } from '../app/runs/outcome.ts'
 import { handleOf, type OpenAttempt } from '../app/runs/service.ts'
+import { commitToBranch, findBranch } from '../app/versions/store/branches.ts'
 import type { Sql } from '../drizzle/client.ts'
 import type { Random } from './random.ts'
 

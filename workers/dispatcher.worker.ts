@@ -1,6 +1,6 @@
 // Entry of the dispatcher's thread. Starts on the message `start`, and posts only messages of the channel.
-import { attemptTokenKey } from '../app/catalog/store/token-key.ts'
-import { makeTokens } from '../app/catalog/tokens.ts'
+import { attemptTokenKey } from '../app/attempt-access/store/token-key.ts'
+import { makeTokens } from '../app/attempt-access/tokens.ts'
 import { systemClock } from '../app/core/clock.ts'
 import { newId } from '../app/core/ids.ts'
 import { makeLog } from '../app/core/log.ts'

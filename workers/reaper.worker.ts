@@ -1,6 +1,6 @@
 // Entry of a thread of the reaper. It lives for one task, which it performs when this replica leads.
-import { attemptTokenKey } from '../app/catalog/store/token-key.ts'
-import { makeTokens } from '../app/catalog/tokens.ts'
+import { attemptTokenKey } from '../app/attempt-access/store/token-key.ts'
+import { makeTokens } from '../app/attempt-access/tokens.ts'
 import { systemClock } from '../app/core/clock.ts'
 import { newId } from '../app/core/ids.ts'
 import type { Log } from '../app/core/log.ts'

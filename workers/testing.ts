@@ -1,7 +1,8 @@
 // Shared by the tests of workers: pipelines to run, and contents of their tables.
-import { commitToBranch, findBranch } from '../app/catalog/store/branches.ts'
+
 import { newId, type PipelineId, type RunId } from '../app/core/ids.ts'
 import { makeNotices, makeRunService } from '../app/runs/service.ts'
+import { commitToBranch, findBranch } from '../app/versions/store/branches.ts'
 import type { Sql } from '../drizzle/client.ts'
 import { store } from '../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'

@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
-import { commitToTestBranch, openTestBranch } from '../catalog/test-rows.ts'
-import { tablesIn, viewOf } from '../catalog/views.ts'
 import type { RunId } from '../core/ids.ts'
 import { anySlot, startWaiting } from '../runs/service.ts'
 import { accepted, executed, RUNNER, useRuns } from '../runs/test-runs.ts'
+import { commitToTestBranch, openTestBranch } from '../versions/test-rows.ts'
+import { tablesIn, viewOf } from '../versions/views.ts'
 import { mergesOf } from './test-merges.ts'
 
 const { opened, pipelineNamed, tell } = useRuns(24)

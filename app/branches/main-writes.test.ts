@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { duringTests } from '../../tools/test/during.ts'
-import { openTestCatalog } from '../catalog/test-catalog.ts'
+import { openTestCatalog } from '../iceberg/test-catalog.ts'
 import type { Judgement } from '../quality-tests/gate.ts'
 import { listCommits } from './service.ts'
 import { ADA, mergesOf } from './test-merges.ts'

@@ -4,22 +4,6 @@ import type { Review } from '../../drizzle/schema/index.ts'
 import { parseTableName, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Reader } from '../access/code-visibility.ts'
 import { type Resources, visibleTables } from '../access/service.ts'
-import {
-  type BranchChange,
-  changesOf,
-  conflictsIn,
-  dropUnchanged,
-  HIDDEN,
-  hasMoved,
-  headOfMain,
-  isInUse,
-  lockedBranch,
-  lockedHead,
-  mergeUserBranch,
-  openBranchNamed,
-  rebaseBranch,
-} from '../catalog/branches.ts'
-import { noOpenBranch } from '../catalog/views.ts'
 import { type Access, EVERYTHING, type Visible } from '../core/access.ts'
 import { AppError, failedPrecondition, forbidden } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
@@ -28,6 +12,18 @@ import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import type { PipelineService } from '../pipelines/service.ts'
 import { type Decision, refusedBy } from '../protection/rule.ts'
 import type { Gate, Judgement } from '../quality-tests/gate.ts'
+import { headOfMain, lockedHead } from '../versions/store/branches.ts'
+import { HIDDEN, isInUse, lockedBranch, openBranchNamed } from '../versions/store/user-branches.ts'
+import {
+  type BranchChange,
+  changesOf,
+  conflictsIn,
+  dropUnchanged,
+  hasMoved,
+  mergeUserBranch,
+  rebaseBranch,
+} from '../versions/store/user-merges.ts'
+import { noOpenBranch } from '../versions/views.ts'
 import { preparedPublishes } from './draft-publishes.ts'
 import type { MergeBranch, Merged } from './schema.ts'
 import { type Caller, checkCreator, inUse } from './service.ts'

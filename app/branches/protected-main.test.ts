@@ -1,8 +1,8 @@
 import { beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { useDatabase } from '../../tools/test/database.ts'
-import { lockedBranch, openUserBranch } from '../catalog/branches.ts'
-import { commitToTestBranch, openTestBranch } from '../catalog/test-rows.ts'
 import { UNLIMITED } from '../core/access.ts'
+import { lockedBranch, openUserBranch } from '../versions/store/user-branches.ts'
+import { commitToTestBranch, openTestBranch } from '../versions/test-rows.ts'
 import { ADA, mergesOf } from './test-merges.ts'
 
 setDefaultTimeout(60_000)

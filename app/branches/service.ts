@@ -2,24 +2,6 @@
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { parseTableName, tableKey } from '../../lake/pipeline/names.ts'
 import { visibleTables } from '../access/service.ts'
-import {
-  type CommitFilter,
-  closeUserBranch,
-  commitsOf,
-  countCommitsOf,
-  countOpenBranchesOf,
-  countShownBranches,
-  HIDDEN,
-  headOfMain,
-  isInUse,
-  type LakeCommit,
-  lockedBranch,
-  openUserBranch,
-  type ShownBranch,
-  shownBranch,
-  shownBranches,
-} from '../catalog/branches.ts'
-import { commitAsOf, noOpenBranch } from '../catalog/views.ts'
 import { EVERYTHING, seesEverything, type Visible } from '../core/access.ts'
 import { alreadyExists, failedPrecondition, forbidden, invalid, notFound } from '../core/errors.ts'
 import { MAIN } from '../core/lake-version.ts'
@@ -28,6 +10,24 @@ import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { type Page, pageOf } from '../core/pagination.ts'
 import { requireRoom, type SharedLimit } from '../core/shares.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
+import { headOfMain } from '../versions/store/branches.ts'
+import {
+  type CommitFilter,
+  closeUserBranch,
+  commitsOf,
+  countCommitsOf,
+  countOpenBranchesOf,
+  countShownBranches,
+  HIDDEN,
+  isInUse,
+  type LakeCommit,
+  lockedBranch,
+  openUserBranch,
+  type ShownBranch,
+  shownBranch,
+  shownBranches,
+} from '../versions/store/user-branches.ts'
+import { commitAsOf, noOpenBranch } from '../versions/views.ts'
 import type { Branch, BranchDetail, BranchQuery, Commit, CreateBranch } from './schema.ts'
 import { draftsOf } from './store.ts'
 

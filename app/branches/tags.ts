@@ -1,21 +1,21 @@
 // Tags: names that keep commits of main for ever.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
-import {
-  countOpenBranches,
-  countOpenBranchesOf,
-  deleteTag,
-  headOfMain,
-  openUserBranch,
-  type ShownTag,
-  shownTag,
-  shownTags,
-} from '../catalog/branches.ts'
-import { commitAsOf } from '../catalog/views.ts'
 import { alreadyExists, forbidden, notFound } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { pageOf } from '../core/pagination.ts'
 import { requireRoom, type SharedLimit } from '../core/shares.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
+import { headOfMain } from '../versions/store/branches.ts'
+import {
+  countOpenBranches,
+  countOpenBranchesOf,
+  deleteTag,
+  openUserBranch,
+  type ShownTag,
+  shownTag,
+  shownTags,
+} from '../versions/store/user-branches.ts'
+import { commitAsOf } from '../versions/views.ts'
 import type { CreateTag, Tag } from './schema.ts'
 import { type Caller, checkName } from './service.ts'
 

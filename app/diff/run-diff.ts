@@ -1,10 +1,10 @@
 // Diffs of runs. The diff of an ended run is computed when it is first read, and stored. Before retention deletes the states, the
-// reaper stores the numbers that the run reported (app/catalog/store/run-diffs.ts).
+// reaper stores the numbers that the run reported (app/versions/store/run-diffs.ts).
 import type { Sql } from '../../drizzle/client.ts'
-import { keepRunDiffs } from '../catalog/branches.ts'
-import { MissingLakeFile } from '../catalog/metadata-files.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { notFound } from '../core/errors.ts'
+import { MissingLakeFile } from '../versions/metadata-files.ts'
+import { keepRunDiffs } from '../versions/store/run-diffs.ts'
 import type { Diff } from './schema.ts'
 import { changedTables, keepRunDiff, keptRunDiff, runBranch } from './store.ts'
 import type { TableDiffs } from './table-diff.ts'

@@ -6,9 +6,9 @@ import { branchEntries, lakeContents, runs } from '../../drizzle/schema/index.ts
 import type { Part } from '../../drizzle/sql.ts'
 import { andVisibleTable } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import { entriesOf, type View } from '../catalog/views.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
+import { entriesOf, type View } from '../versions/views.ts'
 import type { Diff } from './schema.ts'
 
 const [before, after] = [alias(lakeContents, 'before'), alias(lakeContents, 'after')]

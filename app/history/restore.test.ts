@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, expect, test } from 'bun:test'
 import { currentSchema, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { duringTests } from '../../tools/test/during.ts'
-import { openTestCatalog, type TestAttempt } from '../catalog/test-catalog.ts'
+import { openTestCatalog, type TestAttempt } from '../iceberg/test-catalog.ts'
 import type { App } from '../server.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { tableHistoryRoutes } from './routes.ts'

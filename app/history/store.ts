@@ -5,8 +5,8 @@ import { COUNT, computed, only, pick, present, type RowOf, select } from '../../
 import { lakeContents } from '../../drizzle/schema/index.ts'
 import type { Part } from '../../drizzle/sql.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
-import type { View } from '../catalog/views.ts'
 import type { Page } from '../core/pagination.ts'
+import type { View } from '../versions/views.ts'
 
 const content = alias(lakeContents, 'c')
 const STATE = {

@@ -1,9 +1,9 @@
-import { makeLakeReader } from '../catalog/lake-reader.ts'
-import { makeMetadataFiles } from '../catalog/metadata-files.ts'
-import { makeRestores } from '../catalog/restores.ts'
-import type { TestCatalog } from '../catalog/test-catalog.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
+import type { TestCatalog } from '../iceberg/test-catalog.ts'
+import { makeLakeReader } from '../versions/lake-reader.ts'
+import { makeMetadataFiles } from '../versions/metadata-files.ts'
+import { makeRestores } from '../versions/restores.ts'
 import type { HistoryDeps } from './service.ts'
 
 /** The parts of a history service over a test catalog. */

@@ -1,6 +1,6 @@
 // Removes old archived landing files of zones with `auto_purge`. Also queues the move (effects.ts) of archived objects that are
 // still at their upload path, in case the effect of their run was lost.
-import { inBatches, type Reaping } from '../retention/reaping.ts'
+import { inBatches, type Reaping } from '../retention/store/reaping.ts'
 import { BEFORE_ALL, purgeableFiles, queueLostMoves, removePurged } from './store/archive.ts'
 
 const FILES_PER_BATCH = 500

@@ -7,7 +7,6 @@ import type {
   ValidatePipelineResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { visibleTables, visibleZones } from '../access/service.ts'
-import { currentColumns } from '../catalog/views.ts'
 import { type Access, EVERYTHING, seesEverything, UNLIMITED, type Visible } from '../core/access.ts'
 import { failedPrecondition, forbidden } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
@@ -15,6 +14,7 @@ import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { isReplaceable, reviewOf, strictest } from '../protection/rule.ts'
+import { currentColumns } from '../versions/views.ts'
 import { claimArchiving } from './archiving.ts'
 import { moveDraft } from './draft.ts'
 import {

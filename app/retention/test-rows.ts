@@ -2,7 +2,7 @@
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { cutoffsAt } from '../../machines/retention.ts'
 import type { PipelineRef } from '../core/pipeline-ref.ts'
-import { nothingReaped, type ReaperObjects, type Reaping } from './reaping.ts'
+import { nothingReaped, type ReaperObjects, type Reaping } from './store/reaping.ts'
 import { tickState } from './store/tick.ts'
 
 export const DAY_MS = 86_400_000

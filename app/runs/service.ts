@@ -3,8 +3,6 @@
 import { Value } from '@sinclair/typebox/value'
 import type { Sql } from '../../drizzle/client.ts'
 import { clientTrace } from '../../proto/trace.ts'
-import { openBranchNamed } from '../catalog/branches.ts'
-import { noOpenBranch } from '../catalog/views.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { AppError, alreadyEnded, failedPrecondition, forbidden, invalid, notFound } from '../core/errors.ts'
 import type { NewId, PipelineId, RunId } from '../core/ids.ts'
@@ -15,6 +13,8 @@ import { makeMicroBatcher } from '../core/micro-batcher.ts'
 import { type Page, pageOf, sortOf } from '../core/pagination.ts'
 import { refusalOfValue } from '../core/validation.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
+import { openBranchNamed } from '../versions/store/user-branches.ts'
+import { noOpenBranch } from '../versions/views.ts'
 import {
   type Approve,
   type CreateRun,

@@ -23,7 +23,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import { duringTests } from '../../tools/test/during.ts'
-import { BUCKET as Bucket, openTestCatalog } from '../catalog/test-catalog.ts'
+import { BUCKET as Bucket, openTestCatalog } from '../iceberg/test-catalog.ts'
 import { makeCredentials, type S3Credentials } from './credentials.ts'
 
 const catalog = duringTests(() => openTestCatalog())

@@ -1,7 +1,7 @@
 /** Files that engines of users stored and that no commit names yet, for the catalog and the reaper. */
 import type { Sql } from '../../drizzle/client.ts'
 import { UPLOADS_PREFIX } from '../../lake/iceberg/format/location.ts'
-import { BATCH_ROWS, inBatches, type Reaping } from '../retention/reaping.ts'
+import { BATCH_ROWS, inBatches, type Reaping } from '../retention/store/reaping.ts'
 import { forgetNamed, forgetOld, uploadsOf } from './store.ts'
 
 export const forgetUploads = forgetNamed

@@ -1,7 +1,6 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
-import { readableView, type View } from '../catalog/views.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { failedPrecondition, notFound, unavailable } from '../core/errors.ts'
 import type { LakeVersion } from '../core/lake-version.ts'
@@ -9,6 +8,7 @@ import { limits } from '../core/limits.ts'
 import { type Page, pageOf } from '../core/pagination.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import type { QueryService } from '../query/service.ts'
+import { readableView, type View } from '../versions/views.ts'
 import { type MetaFile, readMetaFile } from './meta-file.ts'
 import {
   columnDescriptionsOf,

@@ -4,9 +4,9 @@ import { COUNT, computed, only, pick, type RowOf, returning, select } from '../.
 import { lakeContents, mainEntries, tableMetadata } from '../../drizzle/schema/index.ts'
 import { andVisibleTable } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import { entriesOf, type View } from '../catalog/views.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
+import { entriesOf, type View } from '../versions/views.ts'
 
 const content = alias(lakeContents, 'content')
 const LISTED = {

@@ -23,8 +23,8 @@ import {
   type TableFile,
   tableFilesOf,
 } from '../../lake/iceberg/read/scan.ts'
-import type { MetadataFiles } from '../catalog/metadata-files.ts'
 import type { Page } from '../core/pagination.ts'
+import type { MetadataFiles } from '../versions/metadata-files.ts'
 import type { DataFile, TableFiles, TableStatistics } from './schema.ts'
 
 /**

@@ -22,7 +22,7 @@ const IN_SANDBOXES = [
  * so when a file that they import has changed.
  */
 export const PROCESSES = [
-  'app/catalog/kept-states.test.ts',
+  'app/versions/kept-states.test.ts',
   'sidecars/query/query.test.ts',
   'sidecars/runner/engine/engine-leases.test.ts',
   'sidecars/runner/session/shared-instance.test.ts',

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
 import type { JSONValue } from 'postgres'
-import { makeTokens } from '../../app/catalog/tokens.ts'
+import { makeTokens } from '../../app/attempt-access/tokens.ts'
 import { systemClock } from '../../app/core/clock.ts'
 import { newId, type RunId } from '../../app/core/ids.ts'
 import { makeLog } from '../../app/core/log.ts'

@@ -2,7 +2,7 @@
 // decisions. Parts: starter, follower, ender, presence, and the effects that need a runner.
 
 import { ConnectError } from '@connectrpc/connect'
-import type { Tokens } from '../../app/catalog/tokens.ts'
+import type { Tokens } from '../../app/attempt-access/tokens.ts'
 import type { Clock } from '../../app/core/clock.ts'
 import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'

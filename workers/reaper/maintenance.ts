@@ -2,6 +2,12 @@
  * The reaper's duty that rewrites small files of main's tables. A runner does the work on a branch while it has a free slot.
  * No run, trigger or statistic sees the work; main gets a commit by `maintenance`. See ADR 53.
  */
+
+import type { Tokens } from '../../app/attempt-access/tokens.ts'
+import type { Clock } from '../../app/core/clock.ts'
+import type { Log } from '../../app/core/log.ts'
+import { NotLeading, type Reaping } from '../../app/retention/store/reaping.ts'
+import { failureOf, type Remote, type RunnerClient } from '../../app/rpc/clients.ts'
 import {
   cancelMaintenance,
   failMaintenance,
@@ -9,12 +15,7 @@ import {
   maintainableTables,
   mergeMaintenance,
   openMaintenance,
-} from '../../app/catalog/duties.ts'
-import type { Tokens } from '../../app/catalog/tokens.ts'
-import type { Clock } from '../../app/core/clock.ts'
-import type { Log } from '../../app/core/log.ts'
-import { NotLeading, type Reaping } from '../../app/retention/reaping.ts'
-import { failureOf, type Remote, type RunnerClient } from '../../app/rpc/clients.ts'
+} from '../../app/versions/store/maintenance.ts'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { parseMetadata } from '../../lake/iceberg/format/metadata.ts'

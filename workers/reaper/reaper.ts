@@ -1,37 +1,33 @@
 // One tick of the reaper performs every duty in turn and records the result. A failing duty is named, and the others continue.
 // The files of the duties describe what each removes and keeps.
-import {
-  expireLakeHistory,
-  expireSnapshots,
-  removeUnreferencedFiles,
-  STORE_CLOCK,
-} from '../../app/catalog/duties.ts'
+
 import type { Log } from '../../app/core/log.ts'
 import type { DryRunResult } from '../../app/core/removals.ts'
 import { purgeArchivedFiles, queueArchiving } from '../../app/landing-zones/archive-purge.ts'
+import { DryRun, undone } from '../../app/retention/dry-run.ts'
+import { purgeDeletedPipelines } from '../../app/retention/purge-pipelines.ts'
 import {
-  DryRun,
   pruneAudit,
   pruneEvents,
   pruneHistory,
   pruneIdempotencyKeys,
-  pruneLogs,
-  pruneQualityResults,
-  pruneRuns,
-  purgeDeletedPipelines,
-  recordTick,
-  tickState,
-  undone,
-} from '../../app/retention/duties.ts'
+} from '../../app/retention/store/history.ts'
+import { pruneLogs } from '../../app/retention/store/logs.ts'
 import {
   NotLeading,
   nothingReaped,
   type Reaped,
   type ReaperObjects,
   type Reaping,
-} from '../../app/retention/reaping.ts'
+} from '../../app/retention/store/reaping.ts'
+import { pruneQualityResults } from '../../app/retention/store/results.ts'
+import { pruneRuns } from '../../app/retention/store/runs.ts'
+import { recordTick, tickState } from '../../app/retention/store/tick.ts'
 import { failExpiredReviews, failStuckRuns, type RunCompleted } from '../../app/runs/service.ts'
 import { removeAbandonedUploads } from '../../app/s3/uploads.ts'
+import { expireSnapshots } from '../../app/versions/snapshot-expiry.ts'
+import { expireLakeHistory } from '../../app/versions/store/history.ts'
+import { removeUnreferencedFiles, STORE_CLOCK } from '../../app/versions/unreferenced-files.ts'
 import type { Fenced, Sql, SqlTx } from '../../drizzle/client.ts'
 import { cutoffsAt, isTickDue } from '../../machines/retention.ts'
 import { type MaintenanceOptions, maintainTables } from './maintenance.ts'

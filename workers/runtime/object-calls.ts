@@ -2,7 +2,7 @@
 // threads. Every call is answered. When the process ends, the thread ends too, or the call fails.
 import { bytesOf } from '../../app/objects/body.ts'
 import type { ObjectPage, ObjectStore, VersionPage } from '../../app/objects/port.ts'
-import type { ReaperObjects } from '../../app/retention/reaping.ts'
+import type { ReaperObjects } from '../../app/retention/store/reaping.ts'
 import type { ObjectAnswer, ObjectCall } from '../messages/object-calls.ts'
 
 /** The thread's side. The caller passes every answer that arrives to `answered`. */

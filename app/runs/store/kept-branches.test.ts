@@ -1,11 +1,11 @@
 import { beforeEach, expect, test } from 'bun:test'
-import { closeUserBranch, shownBranch, shownBranches } from '../../catalog/branches.ts'
-import { expireLakeHistory } from '../../catalog/store/history.ts'
-import { commitToTestBranch, openTestBranch } from '../../catalog/test-rows.ts'
-import { readableView, tablesIn, viewOf } from '../../catalog/views.ts'
 import { EVERYTHING } from '../../core/access.ts'
 import type { RunId } from '../../core/ids.ts'
 import { reapingNow } from '../../retention/test-rows.ts'
+import { expireLakeHistory } from '../../versions/store/history.ts'
+import { closeUserBranch, shownBranch, shownBranches } from '../../versions/store/user-branches.ts'
+import { commitToTestBranch, openTestBranch } from '../../versions/test-rows.ts'
+import { readableView, tablesIn, viewOf } from '../../versions/views.ts'
 import { accepted, executed, failed, useRuns } from '../test-runs.ts'
 
 const { opened, pipelineNamed, start, tell } = useRuns()

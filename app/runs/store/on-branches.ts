@@ -3,9 +3,9 @@ import { alias } from 'drizzle-orm/pg-core'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { computed, present, select } from '../../../drizzle/rows.ts'
 import { lakeRefs } from '../../../drizzle/schema/index.ts'
-import { lockParents } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
 import { MAIN } from '../../core/lake-version.ts'
+import { lockParents } from '../../versions/store/nested-branches.ts'
 
 /** The state from which an attempt on a branch of a user begins. */
 export interface BranchStart {

@@ -7,10 +7,10 @@ import type { Part } from '../../../drizzle/sql.ts'
 import { store } from '../../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import { begunTrace, type ClientTrace } from '../../../proto/trace.ts'
-import { authoredParentPart, openParentPart } from '../../catalog/branches.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
 import { MAIN } from '../../core/lake-version.ts'
 import { limits } from '../../core/limits.ts'
+import { authoredParentPart, openParentPart } from '../../versions/store/nested-branches.ts'
 
 export interface RunRequest {
   id: RunId

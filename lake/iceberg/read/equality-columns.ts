@@ -1,5 +1,5 @@
 // The columns that an equality delete file compares. A column may be a field inside a struct. Readers find the fields of a struct
-// by name, so the catalog refuses commits that rename them (app/catalog/nested-names.ts).
+// by name, so the catalog refuses commits that rename them (app/iceberg/nested-names.ts).
 
 import { quoteLiteral } from '../../quote.ts'
 import { schemaById, type TableMetadata, UnsupportedTable } from '../format/metadata.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { create } from '@bufbuild/protobuf'
-import { openTestCatalog, type TestCatalog } from '../../../app/catalog/test-catalog.ts'
+import { openTestCatalog, type TestCatalog } from '../../../app/iceberg/test-catalog.ts'
 import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { LakeAccessSchema } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { testDirectory } from '../../../tools/test/directory.ts'

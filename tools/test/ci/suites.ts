@@ -41,7 +41,7 @@ export const SUITES: readonly Suite[] = [
     finds: 'a loss or a repetition after the kill, pause or full disk of a real process',
     minutes: 6,
     paths:
-      /^(workers|drizzle|machines|sidecars|e2e\/faults|app\/(runs|catalog|objects|core|http|retention|triggers|schedules|process|workers))\b/,
+      /^(workers|drizzle|machines|sidecars|e2e\/faults|app\/(runs|versions|iceberg|attempt-access|objects|core|http|retention|triggers|schedules|entry))\b/,
   },
   {
     name: 'processes',
@@ -58,7 +58,7 @@ export const SUITES: readonly Suite[] = [
     finds: 'a difference between S3 and the disk store, or between the embedded and another PostgreSQL',
     minutes: 2.4,
     paths:
-      /^(drizzle|app\/(objects|s3|files|landing-zones|catalog|composition)|sidecars\/objects)\/|\/store(\/|\.ts$)/,
+      /^(drizzle|app\/(objects|s3|files|landing-zones|versions|iceberg|attempt-access|composition)|sidecars\/objects)\/|\/store(\/|\.ts$)/,
   },
   {
     name: 'python',
@@ -72,7 +72,7 @@ export const SUITES: readonly Suite[] = [
     command: ['test:interop', '--', 'readers'],
     finds: "a table that PyIceberg, DuckDB, chDB or Sail reads differently, or a request of Apache's kit",
     minutes: 2.9,
-    paths: /^(lake\/iceberg|app\/(catalog|s3)|tools\/test\/(engines|rest-kit))\b/,
+    paths: /^(lake\/iceberg|app\/(versions|iceberg|attempt-access|s3)|tools\/test\/(engines|rest-kit))\b/,
   },
   {
     name: 'browser',
@@ -110,7 +110,7 @@ export const SUITES: readonly Suite[] = [
     finds: 'state that one replica keeps for itself, and clients that notice a restart or a kill',
     minutes: 6,
     paths:
-      /^(drizzle|workers|sidecars\/(rpc|objects|query)|app\/(runs|triggers|schedules|webhooks|catalog|objects|rpc|replicas|http)|tools\/test\/replicas)\//,
+      /^(drizzle|workers|sidecars\/(rpc|objects|query)|app\/(runs|triggers|schedules|webhooks|versions|iceberg|attempt-access|objects|rpc|replicas|http)|tools\/test\/replicas)\//,
   },
   {
     name: 'upgrade',
@@ -133,14 +133,14 @@ export const SUITES: readonly Suite[] = [
     finds: 'Spark SQL that Sail executes differently from DuckDB, and losses of Sail',
     minutes: 4,
     paths:
-      /^(sidecars\/(spark|runner\/(attempt|write))|lake\/iceberg|app\/(catalog|s3)|tools\/test\/(sail|engines))\b/,
+      /^(sidecars\/(spark|runner\/(attempt|write))|lake\/iceberg|app\/(versions|iceberg|attempt-access|s3)|tools\/test\/(sail|engines))\b/,
   },
   {
     name: 'engines',
     command: ['test:engines'],
     finds: 'a table or a branch that Spark or Trino reads or writes differently',
     minutes: 6,
-    paths: /^(sidecars\/spark|lake\/iceberg\/format|app\/(catalog|s3)|tools\/test\/(jvm-engines|engines))\b/,
+    paths: /^(sidecars\/spark|lake\/iceberg\/format|app\/(versions|iceberg|attempt-access|s3)|tools\/test\/(jvm-engines|engines))\b/,
   },
   {
     name: 'clients',
