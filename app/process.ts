@@ -2,7 +2,8 @@
 // entry files supply the HTTP server and the background work.
 import process from 'node:process'
 import { type Database, migrate, openDatabase, type Sql, UnknownHistory } from '../drizzle/client.ts'
-import { startTracing } from '../proto/spans.ts'
+import { endInOrder, endWithParent } from '../ground/process/lifeline.ts'
+import { startTracing } from '../ground/telemetry/spans.ts'
 import { requireLakeRoot } from './versions/lake-root.ts'
 import { withCheckout } from './checkout.ts'
 import { composeService, type Service } from './compose.ts'
@@ -12,7 +13,6 @@ import { type Config, ConfigError, KEY_LENGTH_MIN, parseConfig } from './core/co
 import { newId } from './core/ids.ts'
 import { batchLines, type Log, makeLog } from './core/log.ts'
 import { type Metrics, makeMetrics } from './core/metrics.ts'
-import { endInOrder, endWithParent } from './core/process/lifeline.ts'
 import { openObjectStore } from './objects/open.ts'
 import { type ObjectStore, StoreUnavailable } from './objects/port.ts'
 import { FILE_BYTES_MAX } from './s3/new-files.ts'

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { newId, type PipelineId, type RunId } from '../app/core/ids.ts'
 import { outcomesOf, requestedRuns } from '../app/runs/service.ts'
 import type { Sql } from '../drizzle/client.ts'
+import { NO_TRACE } from '../ground/telemetry/trace.ts'
 import { store } from '../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'
-import { NO_TRACE } from '../proto/trace.ts'
 
 /**
  * Inserts `count` published pipelines of `default.gold` as rows, and returns their names. Each version pins three files, as the

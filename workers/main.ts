@@ -2,9 +2,9 @@
 import { parseConfig } from '../app/core/config.ts'
 import { newId } from '../app/core/ids.ts'
 import { makeLog } from '../app/core/log.ts'
-import { endInOrder } from '../app/core/process/lifeline.ts'
 import { fail } from '../app/process.ts'
 import { migrate, openDatabase } from '../drizzle/client.ts'
+import { endInOrder } from '../ground/process/lifeline.ts'
 import { linkFrom, serveLink } from './runtime/link.ts'
 import { makeThreads } from './runtime/threads.ts'
 

@@ -1,6 +1,6 @@
 // Entry of the scheduler's thread. It runs on every replica and handles schedules on the leader.
 import { newId } from '../app/core/ids.ts'
-import { startTracing } from '../proto/spans.ts'
+import { startTracing } from '../ground/telemetry/spans.ts'
 import { startLeadership } from './leadership/leadership.ts'
 import { assertNever, ToScheduler } from './messages/channel.ts'
 import { tickSchedules } from './scheduler.ts'

@@ -2,7 +2,7 @@
 import { newId } from '../app/core/ids.ts'
 import { listen } from '../app/runs/service.ts'
 import { openDatabase } from '../drizzle/client.ts'
-import { startTracing } from '../proto/spans.ts'
+import { startTracing } from '../ground/telemetry/spans.ts'
 import { startLeadership } from './leadership/leadership.ts'
 import { type FromWorker, ToTriggers } from './messages/channel.ts'
 import { serveThread } from './threads/serve-thread.ts'

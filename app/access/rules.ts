@@ -2,10 +2,10 @@
 // rule before the handler runs. The server does not start when a route has no rule. See docs/adr/0024-central-rules.md.
 
 import assert from 'node:assert'
+import { DEFAULT_NAMESPACE } from '../../ground/names.ts'
 import type { Access, Permission, Resource } from '../core/access.ts'
 import { bindTo } from '../core/bound.ts'
 import { type AppError, alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
-import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { filePath, pathFromUrl } from '../core/paths.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import { noZone } from '../core/zone-ref.ts'

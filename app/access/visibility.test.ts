@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { openDatabase } from '../../drizzle/client.ts'
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 import { useDatabase } from '../../tools/test/database.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'

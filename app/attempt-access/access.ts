@@ -1,6 +1,6 @@
 // Access checks of the catalog: only this file turns a token into a view of the catalog.
 import type { Sql } from '../../drizzle/client.ts'
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 import type { CodeVisibility } from '../access/code-visibility.ts'
 import { EVERYTHING, type Resource, seesEverything, type Visible } from '../core/access.ts'
 import type { Clock } from '../core/clock.ts'

@@ -1,7 +1,7 @@
 /** Object gateway: the bearer of a token reads its inputs and the lake, and adds files to its own table. */
 import type { Sql } from '../../drizzle/client.ts'
+import { tableKey } from '../../ground/names.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
-import { tableKey } from '../../lake/pipeline/names.ts'
 import type { CodeVisibility } from '../access/code-visibility.ts'
 import { AppError, forbidden, notFound, retryLater } from '../core/errors.ts'
 import type { AttemptClaims, Claims } from '../iceberg/claims.ts'

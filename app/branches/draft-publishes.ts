@@ -1,5 +1,5 @@
 // Publishes of the drafts behind the tables of a branch, which commit with its merge.
-import { tableKey } from '../../lake/pipeline/names.ts'
+import { tableKey } from '../../ground/names.ts'
 import type { Access } from '../core/access.ts'
 import { failedPrecondition } from '../core/errors.ts'
 import type { PreparedPublish } from '../pipelines/publish.ts'

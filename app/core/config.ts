@@ -1,9 +1,9 @@
 // Parses the environment, once. No other file reads it; values are passed on from here.
 import { readFileSync } from 'node:fs'
 import type { BlockList } from 'node:net'
-import type { TracingSettings } from '../../proto/recorder.ts'
+import type { TracingSettings } from '../../ground/telemetry/recorder.ts'
+import { type MetricsSettings, parseMetricsExport, parseTracing } from '../../ground/telemetry/settings.ts'
 import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../../proto/sidecar-token.ts'
-import { type MetricsSettings, parseMetricsExport, parseTracing } from '../../proto/telemetry-settings.ts'
 import { LICENSE_PUBLIC_KEY, type License, readLicense } from './license.ts'
 import { limits } from './limits.ts'
 import { hostName } from './own-host.ts'

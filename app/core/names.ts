@@ -8,8 +8,7 @@ export const NamespaceName = t.String({
   description: 'Lowercase letters, digits and hyphens; starts with a letter; 3-63 characters',
   examples: ['default'],
 })
-/** Always there, where everybody may build, and meant by a request without a namespace. */
-export const DEFAULT_NAMESPACE = 'default'
+
 export const PipelineName = t.String({
   pattern: '^[a-z0-9][a-z0-9_-]{0,127}$',
   description: 'Lowercase letters, digits, hyphens and underscores',

@@ -10,8 +10,8 @@ import {
   PeriodicExportingMetricReader,
 } from '@opentelemetry/sdk-metrics'
 import type { MetricObjectWithValues, MetricValue } from 'prom-client'
-import { resourceOf } from '../../proto/otlp.ts'
-import type { MetricsSettings } from '../../proto/telemetry-settings.ts'
+import { resourceOf } from '../../ground/telemetry/otlp.ts'
+import type { MetricsSettings } from '../../ground/telemetry/settings.ts'
 import type { Clock } from './clock.ts'
 
 type Registered = MetricObjectWithValues<MetricValue<string> & { metricName?: string }>

@@ -1,4 +1,4 @@
-import { LAYERS, type Layer } from '../../lake/pipeline/names.ts'
+import { type Layer, layerOf } from '../../ground/names.ts'
 import { invalid } from './errors.ts'
 import { decodePath } from './target.ts'
 
@@ -69,7 +69,7 @@ const PIPELINE = /^([^/]+)\/pipelines\/([^/]+)\/([^/]+)\/./
 /** The pipeline whose folder contains a path, whether that pipeline exists or not. */
 export function pipelineFolderOf(path: string): PipelineFolder | null {
   const [, namespace, layerText, name] = PIPELINE.exec(path) ?? []
-  const layer = LAYERS.find((candidate) => candidate === layerText)
+  const layer = layerOf(layerText)
   return namespace === undefined || name === undefined || layer === undefined
     ? null
     : { namespace, layer, name }

@@ -1,7 +1,7 @@
 // Diffs of branches: the tables that a branch changed since its base, and the rows of one table.
 import type { Sql } from '../../drizzle/client.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import type { JsonRows } from '../../lake/engine/arrow-json.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { failedPrecondition, invalid, notFound } from '../core/errors.ts'
 import { MAIN } from '../core/lake-version.ts'

@@ -5,7 +5,7 @@ import { COUNT, computed, nullable, only, pick, type RowOf, select } from '../..
 import { branchEntries, lakeContents, runs } from '../../drizzle/schema/index.ts'
 import type { Part } from '../../drizzle/sql.ts'
 import { andVisibleTable } from '../../drizzle/visibility.ts'
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
 import { entriesOf, type View } from '../versions/views.ts'

@@ -1,6 +1,6 @@
 // The past of main and of its tables: commits and states.
 import type { Sql } from '../../drizzle/client.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { listCommits } from '../branches/service.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { invalid, notFound } from '../core/errors.ts'

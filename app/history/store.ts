@@ -4,7 +4,7 @@ import type { Sql } from '../../drizzle/client.ts'
 import { COUNT, computed, only, pick, present, type RowOf, select } from '../../drizzle/rows.ts'
 import { lakeContents } from '../../drizzle/schema/index.ts'
 import type { Part } from '../../drizzle/sql.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import type { Page } from '../core/pagination.ts'
 import type { View } from '../versions/views.ts'
 

@@ -1,5 +1,5 @@
 // Metrics and access log: one count per response, and one line for most routes.
-import { type Trace, traceFields } from '../../proto/trace.ts'
+import { type Trace, traceFields } from '../../ground/telemetry/trace.ts'
 import type { AppError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Metrics } from '../core/metrics.ts'

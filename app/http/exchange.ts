@@ -7,8 +7,8 @@
 // 5. set the headers of every response (answer-headers.ts, cors.ts) and compress the body (compression.ts).
 // 6. report: count the response, and write a line of the access log (access-log.ts).
 
-import { span } from '../../proto/spans.ts'
-import { inTrace, requestIdIn, type Trace, traceNow, traceOf } from '../../proto/trace.ts'
+import { span } from '../../ground/telemetry/spans.ts'
+import { inTrace, requestIdIn, type Trace, traceNow, traceOf } from '../../ground/telemetry/trace.ts'
 import type { AccessOf } from '../access/access.ts'
 import { type Reader, readerOf } from '../access/code-visibility.ts'
 import { type Access, UNLIMITED, type Visible } from '../core/access.ts'

@@ -1,4 +1,4 @@
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 import type { Reader } from '../access/code-visibility.ts'
 
 /** Reads its branch and its inputs. Writes its target table while the branch is open. */

@@ -1,9 +1,10 @@
 // Errors in the format of Iceberg clients. Source: Iceberg REST catalog OpenAPI, IcebergErrorResponse.
+
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { BadLocation } from '../../lake/iceberg/format/location.ts'
 import { CommitFailed } from '../../lake/iceberg/format/requirements.ts'
 import { UnsupportedColumn } from '../../lake/iceberg/format/types.ts'
 import { BadUpdate } from '../../lake/iceberg/format/wire.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { toAppError } from '../core/error-response.ts'
 import type { AppError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'

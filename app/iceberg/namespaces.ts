@@ -2,8 +2,9 @@
  * Namespaces and tables of a session in Iceberg's form. A namespace is `[namespace, layer]`; tables belong to a layer. Engines
  * that know one level only write `[namespace__layer]`.
  */
+
 import type { Sql } from '../../drizzle/client.ts'
-import { LAYERS, type TableName } from '../../lake/pipeline/names.ts'
+import { LAYERS, layerOf, type TableName } from '../../ground/names.ts'
 import { seesEverything } from '../core/access.ts'
 import {
   type Content,
@@ -86,7 +87,7 @@ export function makeNamespaces({ sql }: { sql: Sql }) {
 /** Converts an Iceberg namespace and a name to a table name; null when the namespace has no tables. */
 export function tableNamed(levels: readonly string[], name: string): TableName | null {
   const [namespace, layerText, ...rest] = twoLevels(levels)
-  const layer = LAYERS.find((known) => known === layerText)
+  const layer = layerOf(layerText)
   return namespace === undefined || layer === undefined || rest.length > 0 ? null : { namespace, layer, name }
 }
 
@@ -99,6 +100,6 @@ const isParent = (levels: readonly string[]) => twoLevels(levels).length === 1
 function checkLevels(levels: readonly string[], namespaces: readonly string[]) {
   const [namespace, layer, ...rest] = twoLevels(levels)
   const isKnown = namespace !== undefined && namespaces.includes(namespace)
-  const isLayer = layer === undefined || LAYERS.some((known) => known === layer)
+  const isLayer = layer === undefined || layerOf(layer) !== undefined
   if (!isKnown || !isLayer || rest.length > 0) throw noSuchNamespace(levels)
 }

@@ -1,6 +1,7 @@
 // The rights of a session to its own table: an attempt sees and writes its target.
+
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { CommitFailed } from '../../lake/iceberg/format/requirements.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { forbidden } from './errors.ts'
 import type { Session } from './session.ts'

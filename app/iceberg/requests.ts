@@ -1,6 +1,7 @@
 // Reads the parts of an Iceberg client's request: names and bodies.
+
+import type { TableName } from '../../ground/names.ts'
 import { parseJson } from '../../lake/iceberg/format/json.ts'
-import type { TableName } from '../../lake/pipeline/names.ts'
 import { chunksOf } from '../objects/body.ts'
 import { badRequest, noSuchTable, noSuchView } from './errors.ts'
 import { tableNamed } from './namespaces.ts'

@@ -1,8 +1,8 @@
 // The routes of the Iceberg REST catalog: for attempts and readers with tokens under `/catalog`, for users under `/iceberg`.
 // HEAD calls the handler of GET. Source: https://iceberg.apache.org/rest-catalog-spec/
 import { Elysia } from 'elysia'
+import { tableKey } from '../../ground/names.ts'
 import { BRIEF } from '../../lake/iceberg/read/client.ts'
-import { tableKey } from '../../lake/pipeline/names.ts'
 import type { Log } from '../core/log.ts'
 import { clientHasVersion, entityTag } from '../http/conditions.ts'
 import { exchangeOf } from '../http/exchange.ts'

@@ -1,6 +1,6 @@
 // A session is one caller's view of one warehouse. Attempts and readers have a token (access.ts); users have the credentials of
 // the API (user-sessions.ts).
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 import type { Visible } from '../core/access.ts'
 import type { Branch } from '../versions/store/branches.ts'
 import type { View } from '../versions/store/tables.ts'

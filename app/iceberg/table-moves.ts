@@ -1,4 +1,5 @@
 /** New states of tables under other names: renamed tables and registered metadata files. Data files stay where they are. */
+import { type TableName, tableKey } from '../../ground/names.ts'
 import {
   BadLocation,
   keyIn,
@@ -14,7 +15,6 @@ import {
 } from '../../lake/iceberg/format/metadata.ts'
 import { applyUpdates } from '../../lake/iceberg/format/updates.ts'
 import type { TableUpdate } from '../../lake/iceberg/format/wire.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { LAKE_GRACE_MS } from '../../machines/retention.ts'
 import { tableOfMetadataFile } from '../versions/lake-keys.ts'
 import { MissingLakeFile } from '../versions/metadata-files.ts'

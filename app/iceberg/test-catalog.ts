@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
+import type { TableName } from '../../ground/names.ts'
 import { dataLocation, keyIn } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { NestedField, Schema } from '../../lake/iceberg/format/types.ts'
@@ -37,7 +38,6 @@ import {
   planReplacement,
   replacedFiles,
 } from '../../lake/iceberg/write/write.ts'
-import type { TableName } from '../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../lake/quote.ts'
 import { testDatabase } from '../../tools/test/database.ts'
 import { type CodeVisibility, seesAll } from '../access/code-visibility.ts'

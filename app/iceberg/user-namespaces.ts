@@ -2,9 +2,10 @@
  * Namespaces for users of Iceberg REST. They are the namespaces of Sluice, with the same rights, and belong to no branch. Each
  * namespace has all layers, so a request that names a layer acts on the namespace of the layer.
  */
+
 import { Value } from '@sinclair/typebox/value'
+import { LAYERS, layerOf } from '../../ground/names.ts'
 import { parseCreateNamespace, parseUpdateProperties } from '../../lake/iceberg/format/wire-catalog.ts'
-import { LAYERS } from '../../lake/pipeline/names.ts'
 import { checkNewNamespace } from '../access/service.ts'
 import type { Permission } from '../core/access.ts'
 import { AppError } from '../core/errors.ts'
@@ -98,7 +99,7 @@ export function makeUserNamespaces({ sql, namespaces, resources, writing, change
 /** The name of the namespace that a request creates. Throws 400 for a name that no namespace can have. */
 function newName(levels: readonly string[]): string {
   const [name = '', layer, ...rest] = twoLevels(levels)
-  if (rest.length > 0 || (layer !== undefined && !LAYERS.some((known) => known === layer)))
+  if (rest.length > 0 || (layer !== undefined && layerOf(layer) === undefined))
     throw badRequest(
       `namespace: ${JSON.stringify(levels)} must be a name, or a name and one of the layers ${LAYERS.join(', ')}`,
     )

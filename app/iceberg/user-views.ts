@@ -1,5 +1,6 @@
 /** Views that engines create, replace and rename through Iceberg REST. Their text is bound first. See ADR 54. */
 import { randomUUID } from 'node:crypto'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { tableLocation } from '../../lake/iceberg/format/location.ts'
 import { columnsOf } from '../../lake/iceberg/format/types.ts'
 import { parseRename } from '../../lake/iceberg/format/wire-catalog.ts'
@@ -11,7 +12,6 @@ import {
   viewSchema,
 } from '../../lake/iceberg/views/view.ts'
 import { checkViewRequirements, createdView, updatedView } from '../../lake/iceberg/views/view-updates.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { MetadataFile } from '../versions/metadata-files.ts'
 import { type CatalogTable, tableIn } from '../versions/store/tables.ts'
 import { badRequest, noSuchView, tableExists } from './errors.ts'

@@ -2,9 +2,10 @@
  * Writes of users through Iceberg REST, on open branches. A commit changes one or several tables in one transaction. It fails
  * if one of the tables changed since the engine read it. See ADR 49.
  */
+
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { parseCommitRequest, parseCreateTable, parseTransaction } from '../../lake/iceberg/format/wire.ts'
 import { parseRegister, parseRename } from '../../lake/iceberg/format/wire-catalog.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { exchangeOf } from '../http/exchange.ts'
 import type { NamespaceService } from '../namespaces/service.ts'
 import { MetadataFile } from '../versions/metadata-files.ts'

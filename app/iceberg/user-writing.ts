@@ -1,7 +1,7 @@
 /** Which callers may write through Iceberg REST, and how their changes become a commit. See ADR 49. */
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { CommitFailed } from '../../lake/iceberg/format/requirements.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Resources } from '../access/service.ts'
 import { AppError } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'

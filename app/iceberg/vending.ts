@@ -1,9 +1,9 @@
 // Credentials for files: of one table, in the answer that describes the table, or of everything that a token reaches. Source: Iceberg REST catalog OpenAPI,
 // LoadTableResult and LoadCredentialsResponse.
 import type { Sql } from '../../drizzle/client.ts'
+import type { TableName } from '../../ground/names.ts'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { formerDirectories } from '../../lake/iceberg/format/metadata.ts'
-import type { TableName } from '../../lake/pipeline/names.ts'
 import { exchangeOf } from '../http/exchange.ts'
 import type { CredentialIssuer, S3Credentials, TableGrant } from '../s3/credentials.ts'
 import { branchEnded } from '../s3/errors.ts'

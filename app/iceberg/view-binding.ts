@@ -3,6 +3,7 @@
  * have the columns of its schema, on the branch that gets the view. See ADR 54.
  */
 import type { Sql } from '../../drizzle/client.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { splitStatements } from '../../lake/engine/statement.ts'
 import { type Column, columnsOf, type Schema } from '../../lake/iceberg/format/types.ts'
 import { DIALECT } from '../../lake/iceberg/format/wire.ts'
@@ -14,7 +15,6 @@ import {
 } from '../../lake/iceberg/views/view.ts'
 import { boundVersion } from '../../lake/iceberg/views/view-updates.ts'
 import { schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import {
   isBalanced,
   keysIn,

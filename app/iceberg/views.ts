@@ -1,6 +1,7 @@
 /** Views of the catalog. A run stores its view on its branch; everybody reads. See ADR 48. */
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../drizzle/client.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { tableLocation } from '../../lake/iceberg/format/location.ts'
 import { CommitFailed } from '../../lake/iceberg/format/requirements.ts'
 import { columnsOf } from '../../lake/iceberg/format/types.ts'
@@ -15,7 +16,6 @@ import {
   type ViewMetadata,
   viewSchema,
 } from '../../lake/iceberg/views/view.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'
 import { MetadataFile, type MetadataFiles } from '../versions/metadata-files.ts'

@@ -1,6 +1,6 @@
 // Routes of the Iceberg REST catalog for writes that only users make. Source: https://iceberg.apache.org/rest-catalog-spec/
 import { Elysia } from 'elysia'
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 import { bodyOf, levelsOf, tableIn, viewIn } from './requests.ts'
 import type { LoadedTable } from './service.ts'
 import type { UserWrites } from './user-writes.ts'

@@ -1,5 +1,5 @@
 import type { Sql } from '../../drizzle/client.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { reachable } from '../../lake/pipeline/reach.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { limits } from '../core/limits.ts'

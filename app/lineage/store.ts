@@ -12,7 +12,7 @@ import {
 } from '../../drizzle/schema/index.ts'
 import type { Part } from '../../drizzle/sql.ts'
 import { andVisibleId, andVisibleTable } from '../../drizzle/visibility.ts'
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 import type { Visible } from '../core/access.ts'
 
 /** The visible part of one namespace, or of all namespaces. */

@@ -1,7 +1,7 @@
 // Two pipelines that archive the same files of a landing zone would take files from each other, and each table would lack some.
 import type { Queryable, Tx } from '../../drizzle/client.ts'
+import { tableKey } from '../../ground/names.ts'
 import { BadGlob, matchesGlob, overlapGlobs } from '../../lake/pipeline/glob.ts'
-import { tableKey } from '../../lake/pipeline/names.ts'
 import type { Visible } from '../core/access.ts'
 import { failedPrecondition } from '../core/errors.ts'
 import type { PipelineRef } from '../core/pipeline-ref.ts'

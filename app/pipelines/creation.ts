@@ -1,9 +1,10 @@
 // Creates a pipeline: its row, and starter files that can be published and run unchanged.
 import { stringify } from 'yaml'
 import type { Db, Sql } from '../../drizzle/client.ts'
+import { tableKey } from '../../ground/names.ts'
 import { splitList } from '../../lake/pipeline/annotations.ts'
 import { parseConfig } from '../../lake/pipeline/config.ts'
-import { NameError, parseTableName, parseZoneName, tableKey } from '../../lake/pipeline/names.ts'
+import { NameError, parseTableName, parseZoneName } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
 import { visibleZones } from '../access/service.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'

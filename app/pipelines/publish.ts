@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Db, Sql, Tx } from '../../drizzle/client.ts'
 import type { PinnedFiles } from '../../drizzle/schema/index.ts'
-import { tableKey } from '../../lake/pipeline/names.ts'
+import { tableKey } from '../../ground/names.ts'
 import type {
   ValidatePipelineRequestSchema,
   ValidatePipelineResponse,

@@ -1,11 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import {
-  NameError,
-  parseTableName,
-  parseZoneName,
-  type TableName,
-  tableKey,
-} from '../../lake/pipeline/names.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
+import { NameError, parseTableName, parseZoneName } from '../../lake/pipeline/names.ts'
 import { type Call, pythonReferences, sqlReferences } from '../../lake/pipeline/references.ts'
 import type { PipelineRef } from '../core/pipeline-ref.ts'
 import { type DraftFile, sourceFileOf } from './draft-files.ts'

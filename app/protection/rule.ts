@@ -1,7 +1,7 @@
 // The rule of main: which changes of a table need a person's decision, and whose decision counts. Pure.
 import type { Review } from '../../drizzle/schema/index.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import type { PipelineConfig } from '../../lake/pipeline/config.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 
 /** From the loosest to the strictest. */
 export const REVIEWS = ['none', 'any', 'four-eyes'] as const satisfies readonly Review[]

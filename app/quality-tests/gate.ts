@@ -1,6 +1,6 @@
 // The gate of merges: the published tests of severity error, on the tables as a merge would leave them.
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { parseTest, testNameOf } from '../../lake/pipeline/quality.ts'
 import type { LakeAccessSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Reader } from '../access/code-visibility.ts'

@@ -1,5 +1,7 @@
 // Calls of query services: the access that a call carries, and the errors of this API for its failures.
+
 import { Code, ConnectError } from '@connectrpc/connect'
+import { BUSY_HEADER } from '../../proto/busy-header.ts'
 import { AppError, invalid, unavailable } from '../core/errors.ts'
 
 export const SERVICE = 'query service'
@@ -26,9 +28,6 @@ const OF_THE_QUERY: ReadonlySet<Code> = new Set([
 ])
 
 export const isOfTheQuery = (code: Code): boolean => OF_THE_QUERY.has(code)
-
-/** A query service sends this header when too many queries wait for it. */
-const BUSY_HEADER = 'sluice-busy'
 
 /** 503 of a query service that has no room for another query. */
 export const busy = (why: string, cause?: unknown) =>

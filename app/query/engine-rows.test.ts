@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { tableFromArrays, tableToIPC } from 'apache-arrow'
-import { makeSlots } from '../core/process/slots.ts'
+import { makeSlots } from '../../ground/process/slots.ts'
 import { makeEngineRows } from './engine-rows.ts'
 
 const ROWS = 100_000

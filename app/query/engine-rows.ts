@@ -1,7 +1,7 @@
+import { makeSlots, type Slots, TooMany } from '../../ground/process/slots.ts'
 import { arrowToJson, type JsonOptions, type JsonRows, SchemaTooLarge } from '../../lake/engine/arrow-json.ts'
 import { JsonTooLarge } from '../../lake/engine/json-bytes.ts'
 import { AppError } from '../core/errors.ts'
-import { makeSlots, type Slots, TooMany } from '../core/process/slots.ts'
 
 /** Answers over 1 MB of JSON that are written in parallel. Each takes up to `answerBytes` and 32 MB of Arrow. */
 const LARGE_ANSWERS_WRITTEN = 4

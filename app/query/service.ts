@@ -1,7 +1,7 @@
 import { ConnectError } from '@connectrpc/connect'
 import type { Sql } from '../../drizzle/client.ts'
+import { DEFAULT_NAMESPACE, layerOf, tableKey } from '../../ground/names.ts'
 import type { JsonRows } from '../../lake/engine/arrow-json.ts'
-import { LAYERS, tableKey } from '../../lake/pipeline/names.ts'
 import type { ExecuteQueryResponse } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { type Cost, CostSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Tokens } from '../attempt-access/tokens.ts'
@@ -12,7 +12,6 @@ import type { NewId } from '../core/ids.ts'
 import type { LakeVersion } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import type { Metrics } from '../core/metrics.ts'
-import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { type Page, rowLimitOf } from '../core/pagination.ts'
 import { engineCostOf, type QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
@@ -158,7 +157,7 @@ export function makeQueryService({
         .call((service) => service.getSchema({ lake, scope }, options))
         .catch(throwApiError)
       const listed = tables.flatMap(({ table, columns }) => {
-        const layer = LAYERS.find((candidate) => candidate === table?.layer)
+        const layer = layerOf(table?.layer)
         if (table === undefined || layer === undefined) return []
         return [{ namespace: table.namespace, layer, name: table.name, columns }]
       })

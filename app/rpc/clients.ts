@@ -8,11 +8,11 @@ import {
 } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { createConnectTransport } from '@connectrpc/connect-web'
+import { sendsTrace } from '../../ground/telemetry/trace.ts'
 import { Health, HealthCheckResponse_ServingStatus } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { type Cost, RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { sendsToken } from '../../proto/sidecar-token.ts'
-import { sendsTrace } from '../../proto/trace.ts'
 import type { EngineCost } from '../core/metrics.ts'
 
 /** Called at the end of every call, with its method (`RunnerService/SubmitPipeline`), code and seconds. */

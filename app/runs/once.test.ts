@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { inTrace } from '../../proto/trace.ts'
+import { inTrace } from '../../ground/telemetry/trace.ts'
 import { notFound } from '../core/errors.ts'
 import { newId, type PipelineId } from '../core/ids.ts'
 import type { IdempotencyKey } from '../http/idempotency.ts'

@@ -2,7 +2,7 @@
 
 import { Value } from '@sinclair/typebox/value'
 import type { Sql } from '../../drizzle/client.ts'
-import { clientTrace } from '../../proto/trace.ts'
+import { clientTrace } from '../../ground/telemetry/trace.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { AppError, alreadyEnded, failedPrecondition, forbidden, invalid, notFound } from '../core/errors.ts'
 import type { NewId, PipelineId, RunId } from '../core/ids.ts'

@@ -2,7 +2,7 @@
 // token as long as the token. Nothing is stored: the session token holds the grant, and the key id and the secret follow from the token by
 // HMAC. All replicas share the key of the HMAC (catalog/store/token-key.ts).
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Identity } from '../core/identity.ts'
 import type { Work } from '../core/work.ts'

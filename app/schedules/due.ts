@@ -1,9 +1,9 @@
 // Handles due schedules in batches. One statement reads them, this code decides, and one statement writes them together with
 // their runs.
 import type { SqlTx } from '../../drizzle/client.ts'
+import { beginSpan, type OpenSpan } from '../../ground/telemetry/spans.ts'
+import { NO_TRACE } from '../../ground/telemetry/trace.ts'
 import { BadCron, nextAfter } from '../../machines/cron.ts'
-import { beginSpan, type OpenSpan } from '../../proto/spans.ts'
-import { NO_TRACE } from '../../proto/trace.ts'
 import type { NewId, PipelineId, RunId } from '../core/ids.ts'
 import { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from '../runs/service.ts'
 import { type DueRow, lockDue, movedPart, moveSchedules, type NextTime } from './store.ts'

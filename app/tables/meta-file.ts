@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 import { readYaml, YAML_ALIASES } from '../../lake/pipeline/yaml.ts'
 import type { ObjectStore } from '../objects/port.ts'
 

@@ -1,5 +1,5 @@
 import type { Sql } from '../../drizzle/client.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { failedPrecondition, notFound, unavailable } from '../core/errors.ts'

@@ -2,8 +2,8 @@
 // dependency has a success that the last firing did not use. Successes are compared by run id, not by time.
 import assert from 'node:assert/strict'
 import type { SqlTx } from '../../drizzle/client.ts'
+import { type ClientTrace, NO_TRACE } from '../../ground/telemetry/trace.ts'
 import { nextAfter } from '../../machines/cron.ts'
-import { type ClientTrace, NO_TRACE } from '../../proto/trace.ts'
 import type { NewId, TriggerId } from '../core/ids.ts'
 import { cronOf } from './config.ts'
 import { busyNotes, damagedNotes, type Note, notesOf } from './notes.ts'

@@ -2,8 +2,8 @@
 // The same transaction removes the events.
 import assert from 'node:assert/strict'
 import type { SqlTx } from '../../drizzle/client.ts'
+import type { ClientTrace } from '../../ground/telemetry/trace.ts'
 import { matchesGlob } from '../../lake/pipeline/glob.ts'
-import type { ClientTrace } from '../../proto/trace.ts'
 import type { NewId, RunId, TriggerId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import { type LogLine, loggedPart, seqAfter } from '../runs/service.ts'

@@ -1,5 +1,5 @@
+import { layerOf, type TableName } from '../../ground/names.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
-import { LAYERS, type TableName } from '../../lake/pipeline/names.ts'
 
 // Files that an attempt writes are in `_lake/<namespace>/<layer>/<name>-<8 digits>/{data,metadata}/`. The catalog writes
 // `commits/` beside them. Names may contain hyphens. So the digits and the next separator distinguish `a-b-12345678`, a directory
@@ -21,7 +21,7 @@ const METADATA_FILE = /^_lake\/([^/]+)\/([^/]+)\/([^/]+)-[0-9a-f]{8}\/commits\/[
 /** The table in whose directory the catalog wrote a metadata file; null for another key. */
 export function tableOfMetadataFile(key: string): TableName | null {
   const [, namespace, layerName, name] = METADATA_FILE.exec(key) ?? []
-  const layer = LAYERS.find((known) => known === layerName)
+  const layer = layerOf(layerName)
   return namespace === undefined || name === undefined || layer === undefined
     ? null
     : { namespace, layer, name }

@@ -1,12 +1,12 @@
 // Gives a table of main an earlier content. See ADR 41.
 import { randomUUID } from 'node:crypto'
 import type { Db, Tx } from '../../drizzle/client.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { currentSchema } from '../../lake/iceberg/format/metadata.ts'
 import { columnsOf } from '../../lake/iceberg/format/types.ts'
 import type { ManifestReader } from '../../lake/iceberg/read/scan.ts'
 import { planRestore } from '../../lake/iceberg/write/restore.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Clock } from '../core/clock.ts'
 import { AppError, failedPrecondition, forbidden, notFound } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'

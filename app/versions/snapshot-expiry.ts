@@ -3,10 +3,11 @@
  * metadata. Older history of main is deleted. unreferenced-files.ts then removes files that only those states named. See ADR
  * 16.
  */
+
+import { tableKey } from '../../ground/names.ts'
 import { keyIn, metadataLocation } from '../../lake/iceberg/format/location.ts'
 import { parseMetadata, serializeMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { applyUpdates } from '../../lake/iceberg/format/updates.ts'
-import { tableKey } from '../../lake/pipeline/names.ts'
 import { expiredSnapshots } from '../../machines/retention.ts'
 import { NotLeading, type Reaping } from '../retention/store/reaping.ts'
 import { versionAfter } from './metadata-files.ts'

@@ -1,9 +1,9 @@
 // Actors of the test of kept states: writers, other engines, branches, tags, restores, maintenance and a reaper, all at once.
 import { expect } from 'bun:test'
+import type { TableName } from '../../ground/names.ts'
 import { stringifyJson } from '../../lake/iceberg/format/json.ts'
 import type { TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { createViewBody } from '../../lake/iceberg/views/view.ts'
-import type { TableName } from '../../lake/pipeline/names.ts'
 import { systemClock } from '../core/clock.ts'
 import { AppError } from '../core/errors.ts'
 import type { TestAttempt } from '../iceberg/test-catalog.ts'

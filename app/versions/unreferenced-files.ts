@@ -4,11 +4,12 @@
  * of an earlier state, which main still has when the restore commits. Files of an attempt are
  * younger than any file removed here. So the scan and the removal need no lock. See ADR 16.
  */
+
+import { layerOf, type TableName, tableKey } from '../../ground/names.ts'
 import { keyIn, LAKE_PREFIX, rootIn } from '../../lake/iceberg/format/location.ts'
 import { currentSnapshot, parseMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { Snapshot } from '../../lake/iceberg/format/wire.ts'
 import { liveFiles, type ManifestReader, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
-import { LAYERS, type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { LAKE_GRACE_MS } from '../../machines/retention.ts'
 import { limits } from '../core/limits.ts'
 import type { StoredObject } from '../objects/port.ts'
@@ -122,7 +123,7 @@ async function* oldDirectories(
         if (current !== null) yield current
         current = null
         const [prefix, namespace = '', layerName = '', name = ''] = DIRECTORY.exec(key) ?? []
-        const layer = LAYERS.find((known) => known === layerName)
+        const layer = layerOf(layerName)
         // Objects outside of table directories are never removed here.
         if (prefix === undefined || layer === undefined) continue
         const table: TableName = { namespace, layer, name }

@@ -3,8 +3,8 @@
 
 import { timingSafeEqual } from 'node:crypto'
 import { inTransaction, type Sql } from '../../drizzle/client.ts'
+import type { ClientTrace } from '../../ground/telemetry/trace.ts'
 import { retryAfterSeconds } from '../../machines/trigger.ts'
-import type { ClientTrace } from '../../proto/trace.ts'
 import { unavailable } from '../core/errors.ts'
 import type { NewId, RunId } from '../core/ids.ts'
 import { makeMicroBatcher } from '../core/micro-batcher.ts'

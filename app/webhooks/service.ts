@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Sql } from '../../drizzle/client.ts'
-import { clientTrace } from '../../proto/trace.ts'
+import { clientTrace } from '../../ground/telemetry/trace.ts'
 import type { Sender } from '../core/client-address.ts'
 import { AppError, invalid } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'

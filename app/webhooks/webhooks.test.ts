@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { NO_TRACE } from '../../proto/trace.ts'
+import { NO_TRACE } from '../../ground/telemetry/trace.ts'
 import { useDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId } from '../core/ids.ts'

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
-import { NameError, parseTableName, parseZoneName, tableKey } from './names.ts'
+import { tableKey } from '../../ground/names.ts'
+import { NameError, parseTableName, parseZoneName } from './names.ts'
 
 test('parses a table name with or without its namespace', () => {
   expect(parseTableName('silver.flights', 'default')).toEqual({

@@ -1,14 +1,7 @@
 // Names as written inside `ref()` and `landing_zone()`.
+
+import { LAYERS, layerOf, type TableName } from '../../ground/names.ts'
 import { BadGlob, checkGlob } from './glob.ts'
-
-export const LAYERS = ['bronze', 'silver', 'gold'] as const
-export type Layer = (typeof LAYERS)[number]
-
-export interface TableName {
-  namespace: string
-  layer: Layer
-  name: string
-}
 
 const NAMESPACE = /^[a-z][a-z0-9-]{2,62}$/
 const TABLE = /^[a-z0-9][a-z0-9_-]{0,127}$/
@@ -25,7 +18,7 @@ export function parseTableName(text: string, defaultNamespace: string): TableNam
   if (parts.length < 2 || parts.length > 3)
     throw new NameError(`${shown(text)} is not a table name: write 'layer.name' or 'namespace.layer.name'`)
   const [name = '', layerText = '', namespace = defaultNamespace] = parts.toReversed()
-  const layer = LAYERS.find((candidate) => candidate === layerText)
+  const layer = layerOf(layerText)
   if (layer === undefined)
     throw new NameError(
       `${shown(text)}: the layer must be one of ${LAYERS.join(', ')}, not ${shown(layerText)}`,
@@ -72,9 +65,6 @@ export function partsOfSelection(selection: string): { zone: string; pattern: st
   if (slash === -1) return { zone: selection, pattern: null }
   return { zone: selection.slice(0, slash), pattern: selection.slice(slash + 1) }
 }
-
-/** The unique spelling of a table, for comparisons and as a map key. */
-export const tableKey = (table: TableName): string => `${table.namespace}.${table.layer}.${table.name}`
 
 const SHOWN_CHARACTERS = 80
 

@@ -1,8 +1,9 @@
 // Publish validation. Template syntax errors and bad configuration are errors. A bare `ref(`, a reference to an unknown table
 // or zone, and a cycle are warnings. The engine is not involved, because tables may not exist yet.
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { type ConfigProblem, type PipelineConfig, parseConfig, type TextFile } from './config.ts'
-import { NameError, parseTableName, parseZoneName, shown, type TableName, tableKey } from './names.ts'
+import { NameError, parseTableName, parseZoneName, shown } from './names.ts'
 import { parseTest, testNameOf } from './quality.ts'
 import { type Call, pythonReferences, sqlReferences } from './references.ts'
 import {

@@ -1,7 +1,8 @@
 // The SQL of stored views. It names tables as `"namespace"."layer"."name"`, which every reader replaces by its own names.
+
+import { layerOf, type TableName, tableKey } from '../../ground/names.ts'
 import { tokensOf } from '../engine/tokens.ts'
 import { quoteIdentifier } from '../quote.ts'
-import { LAYERS, type TableName, tableKey } from './names.ts'
 
 /** A view may read views. A longer chain is refused, and so is a cycle. */
 export const VIEW_DEPTH_MAX = 16
@@ -60,7 +61,7 @@ export function withTables(
     if (first.at < copied || tokens[index - 1]?.text === '.') continue
     if (dot?.text !== '.' || secondDot?.text !== '.') continue
     // The engine compares names without case, and names of tables have no capital letters.
-    const layer = LAYERS.find((candidate) => candidate === second?.name?.toLowerCase())
+    const layer = layerOf(second?.name?.toLowerCase())
     if (first.name === undefined || layer === undefined || third?.name === undefined) continue
     const table = { namespace: first.name.toLowerCase(), layer, name: third.name.toLowerCase() }
     if (!known.has(tableKey(table))) continue

@@ -1,6 +1,6 @@
 // Writes one line per event to standard output, with the request that the event belongs to. The supervisor adds time and name
 // when it forwards lines.
-import { traceFields } from '../../proto/trace.ts'
+import { traceFields } from '../../ground/telemetry/trace.ts'
 
 export type Fields = Record<string, string | number | boolean>
 

@@ -1,10 +1,10 @@
 // Settings that the runner and the query service share, and the parser of their environments.
 import { mkdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { TracingSettings } from '../../ground/telemetry/recorder.ts'
+import { parseTracing } from '../../ground/telemetry/settings.ts'
 import type { EngineSize } from '../../lake/engine/instance.ts'
-import type { TracingSettings } from '../../proto/recorder.ts'
 import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../../proto/sidecar-token.ts'
-import { parseTracing } from '../../proto/telemetry-settings.ts'
 
 export interface Settings {
   host: string

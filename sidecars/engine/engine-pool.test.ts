@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'bun:test'
-import { makeSlots } from '../../app/core/process/slots.ts'
+import { makeSlots } from '../../ground/process/slots.ts'
 import { testDirectory } from '../../tools/test/directory.ts'
 import { silent } from '../core/testing.ts'
 import { EnginePool } from './engine-pool.ts'

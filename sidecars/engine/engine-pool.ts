@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Slots } from '../../app/core/process/slots.ts'
+import type { Slots } from '../../ground/process/slots.ts'
 import { type Log, messageOf } from '../core/log.ts'
 import { clearAway, randomName } from '../core/scratch.ts'
 import { EngineEnded } from './engine-process.ts'

@@ -1,5 +1,5 @@
 // A file of the lake that a table names and that is not in the store.
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 
 export class MissingLakeFile extends Error {
   constructor(

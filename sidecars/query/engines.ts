@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { isTracing, span } from '../../ground/telemetry/spans.ts'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
-import { isTracing, span } from '../../proto/spans.ts'
 import { type Log, messageOf } from '../core/log.ts'
 import { type Cost, type ProcessUsage, usageAttributes, usedSince } from '../core/process-usage.ts'
 import { type EngineMemory, EnginePool, type PooledEngine } from '../engine/engine-pool.ts'

@@ -1,9 +1,9 @@
 // Entry of the query service: reads the environment, composes the parts, serves, and ends in order.
 import { join } from 'node:path'
-import { endInOrder } from '../../app/core/process/lifeline.ts'
+import { endInOrder } from '../../ground/process/lifeline.ts'
+import { startTracing } from '../../ground/telemetry/spans.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
-import { startTracing } from '../../proto/spans.ts'
 import { type Log, makeLog, messageOf } from '../core/log.ts'
 import { readMachine } from '../core/machine.ts'
 import { openScratch } from '../core/scratch.ts'

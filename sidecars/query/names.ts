@@ -1,6 +1,6 @@
+import { LAYERS, layerOf, type TableName } from '../../ground/names.ts'
 import type { TableReference } from '../../lake/engine/statement.ts'
 import { tokensOf } from '../../lake/engine/tokens.ts'
-import { LAYERS, type TableName } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
 
 // Names of tables in SQL. A namespace is a catalog of the engine, and a layer is a schema in that catalog. The engine's own
@@ -22,7 +22,7 @@ const namespaceOf = (catalog: string): string =>
 
 /** The table that a reference names, or null if no table can have that name. */
 export function tableOf(reference: TableReference, namespace: string): TableName | null {
-  const layer = LAYERS.find((known) => known === reference.schema.toLowerCase())
+  const layer = layerOf(reference.schema.toLowerCase())
   if (layer === undefined) return null
   const catalog = reference.catalog.toLowerCase()
   return {
@@ -57,4 +57,4 @@ export function quoteNamespaces(sql: string): string {
 }
 
 const MENTIONS_LAYER = new RegExp(`\\b(${LAYERS.join('|')})\\b`, 'i')
-const isLayer = (name: string) => LAYERS.some((layer) => layer === name.toLowerCase())
+const isLayer = (name: string) => layerOf(name.toLowerCase()) !== undefined

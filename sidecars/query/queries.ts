@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
+import { tableKey } from '../../ground/names.ts'
 import type { TableReference } from '../../lake/engine/statement.ts'
 import { emptyRelation } from '../../lake/iceberg/sql/empty-relation.ts'
-import { tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import type { Cost } from '../core/process-usage.ts'
 import { authorityOf } from '../rpc/api-addresses.ts'

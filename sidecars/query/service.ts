@@ -1,5 +1,6 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
 import { UnsupportedTable } from '../../lake/iceberg/format/metadata.ts'
+import { BUSY_HEADER } from '../../proto/busy-header.ts'
 import type {
   ExecuteQueryRequest,
   LakeView,
@@ -34,9 +35,6 @@ export interface ServiceDeps {
   memoryLimitBytes: number
   log: Log
 }
-
-/** The header that marks a busy service, in contrast to an unreachable one. */
-const BUSY_HEADER = 'sluice-busy'
 
 /** The reasons for which a query is stopped. */
 class TimeLimit extends Error {}

@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
+import { layerOf } from '../../ground/names.ts'
 import { createViewBody } from '../../lake/iceberg/views/view.ts'
 import { schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
-import { LAYERS } from '../../lake/pipeline/names.ts'
 import { duringTests } from '../../tools/test/during.ts'
 import { startTestQueries, tableNamed } from './testing.ts'
 
@@ -12,7 +12,7 @@ const queries = duringTests(() => startTestQueries())
 async function stored(path: string, sql: string, token?: string) {
   const { catalog } = queries
   const { namespace, layer: text, name } = tableNamed(path)
-  const layer = LAYERS.find((candidate) => candidate === text) ?? 'gold'
+  const layer = layerOf(text) ?? 'gold'
   const attempt = await catalog.attempt({ namespace, layer, name })
   const { schema } = schemaForReplace([{ name: 'id', type: 'INTEGER' }])
   const named = { namespace: [namespace, layer], name }

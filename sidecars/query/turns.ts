@@ -1,4 +1,4 @@
-import { makeSlots, type Slots } from '../../app/core/process/slots.ts'
+import { makeSlots, type Slots } from '../../ground/process/slots.ts'
 import { limits } from './limits.ts'
 
 /** No engine for a query: too many queries wait, the wait was too long, or no engine can be started. */

@@ -2,12 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { createConnectTransport, createGrpcWebTransport } from '@connectrpc/connect-web'
+import { traceHeaders } from '../../ground/telemetry/trace.ts'
 import {
   Health,
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { traceHeaders } from '../../proto/trace.ts'
 import { makeAdmission } from './admission.ts'
 import { type ConnectServer, type ConnectServerOptions, serveConnect } from './connect.ts'
 import { serveGrpc } from './grpc.ts'

@@ -5,11 +5,11 @@
 import type { DescService } from '@bufbuild/protobuf'
 import { Code, ConnectError, type ConnectRouter, createConnectRouter } from '@connectrpc/connect'
 import { createFetchHandler } from '@connectrpc/connect/protocol'
+import { continueTrace } from '../../ground/telemetry/spans.ts'
 import {
   Health,
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../../proto/gen/grpc/health/v1/health_pb.ts'
-import { continueTrace } from '../../proto/spans.ts'
 import type { EngineMemory } from '../engine/engine-pool.ts'
 import { type Admit, answerOf } from './admission.ts'
 import { unknownApi } from './api-addresses.ts'

@@ -10,7 +10,7 @@ import {
 import type { AddressInfo, Socket } from 'node:net'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { connectNodeAdapter } from '@connectrpc/connect-node'
-import { continueTrace } from '../../proto/spans.ts'
+import { continueTrace } from '../../ground/telemetry/spans.ts'
 import { answerOf } from './admission.ts'
 import { type ConnectServer, type ConnectServerOptions, registerAll } from './connect.ts'
 

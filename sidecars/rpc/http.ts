@@ -1,5 +1,5 @@
 // Calls of a sidecar to the API. Every call has a deadline, and repeatable calls are retried while the API restarts.
-import { backoffMs } from '../../app/core/process/backoff.ts'
+import { backoffMs } from '../../ground/process/backoff.ts'
 import { pause } from '../../lake/pause.ts'
 
 export const httpLimits = {

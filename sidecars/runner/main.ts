@@ -1,11 +1,11 @@
 // The runner process accepts attempts of runs over RPC and executes them in engine processes. Its only secret is the token of
 // its own port. Each attempt brings a token for the data that it may access.
 import { join } from 'node:path'
-import { endInOrder } from '../../app/core/process/lifeline.ts'
+import { endInOrder } from '../../ground/process/lifeline.ts'
+import { startTracing } from '../../ground/telemetry/spans.ts'
 import { RUNNER_FEATURES, SPARK_LABEL } from '../../lake/pipeline/config.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { startTracing } from '../../proto/spans.ts'
 import { type Log, makeLog, messageOf } from '../core/log.ts'
 import { availableBytes, readMachine } from '../core/machine.ts'
 import { clearAway, openScratch } from '../core/scratch.ts'

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { runnerAt } from '../../app/rpc/clients.ts'
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 import { RunPhase, RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { until } from '../../tools/test/until.ts'
 import { cpuSecondsOf } from '../core/process-usage.ts'

@@ -1,5 +1,5 @@
 import { afterAll, expect } from 'bun:test'
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 import { RunStatus } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { openTestService, runToEnd, startRunner } from './testing.ts'
 

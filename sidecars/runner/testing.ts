@@ -17,7 +17,7 @@ import { makeMetadataFiles } from '../../app/versions/metadata-files.ts'
 import { headOfMain, mergeBranches, openBranches } from '../../app/versions/store/branches.ts'
 import { tableAt } from '../../app/versions/store/tables.ts'
 import { openDatabase } from '../../drizzle/client.ts'
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 import {
   type GetRunStatusResponse,
   type LakeAccessSchema,

@@ -1,5 +1,5 @@
+import { traceHeaders } from '../../ground/telemetry/trace.ts'
 import type { LakeAccess } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { traceHeaders } from '../../proto/trace.ts'
 import { accepted, patiently } from '../rpc/http.ts'
 
 /** Addresses and credentials with which an engine reaches the lake as the token of its work does. */

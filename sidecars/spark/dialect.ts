@@ -1,4 +1,4 @@
-import type { TableName } from '../../lake/pipeline/names.ts'
+import type { TableName } from '../../ground/names.ts'
 
 // Names in Spark SQL.
 

@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { endWithParent } from '../../app/core/process/lifeline.ts'
+import { endWithParent } from '../../ground/process/lifeline.ts'
 import { checkDatabase, claimDataDirectory, holdServicePort } from './checks.ts'
 import { childProcess } from './child.ts'
 import { jsonLog, textLog, type WriteLine } from './log.ts'

@@ -1,7 +1,7 @@
 /** Keeps a tree of processes alive: starts them in order, restarts dead ones with backoff, and stops them in reverse order. */
 
 import { constants } from 'node:os'
-import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
+import { type Backoff, backoffMs } from '../../ground/process/backoff.ts'
 import type { WriteLine } from './log.ts'
 import { messageOf } from './refusal.ts'
 import { type Ask, watch } from './watchdog.ts'

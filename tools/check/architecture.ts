@@ -16,38 +16,35 @@ const ENTRY =
  */
 const TEST = /\.(test|interop)\.ts$|(^|\/)(test-[\w-]+|testing)\.ts$|^(\.setup|tools|bench|simulation)\//
 
-/** The part of `app/core/` that sidecars share with the API and the workers. */
-const SHARED = 'app/core/process'
-
 /** The layers from which the files of each layer may import. A layer without an entry may import from all. */
 const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
   machines: { mayImport: [], insteadOf: 'machines are pure: pass facts in with the event' },
-  [SHARED]: {
-    mayImport: [],
-    insteadOf: 'processes of every kind share it: pass what it needs as an argument',
-  },
-  proto: { mayImport: [], insteadOf: 'proto is the wire format: it imports no other layer' },
+  ground: { mayImport: [], insteadOf: 'every layer stands on ground: pass what it needs as an argument' },
+  proto: { mayImport: ['ground'], insteadOf: 'proto is the wire format: it imports ground only' },
   lake: {
-    mayImport: ['proto'],
+    mayImport: ['ground', 'proto'],
     insteadOf: 'lake serves app and sidecars: pass what it needs as an argument',
   },
-  drizzle: { mayImport: ['machines'], insteadOf: 'storage knows machines only: take values as arguments' },
+  drizzle: {
+    mayImport: ['ground', 'machines'],
+    insteadOf: 'storage knows machines only: take values as arguments',
+  },
   app: {
-    mayImport: ['machines', 'drizzle', SHARED, 'proto', 'lake'],
+    mayImport: ['machines', 'drizzle', 'ground', 'proto', 'lake'],
     insteadOf: 'start workers and sidecars by path, and talk to them by message or RPC',
   },
   workers: {
-    mayImport: ['machines', 'drizzle', SHARED, 'proto', 'lake', 'app'],
+    mayImport: ['machines', 'drizzle', 'ground', 'proto', 'lake', 'app'],
     insteadOf: 'a worker calls app services',
   },
   sidecars: {
-    mayImport: [SHARED, 'proto', 'lake'],
+    mayImport: ['ground', 'proto', 'lake'],
     insteadOf: 'a sidecar gets everything over RPC or the catalog API',
   },
   inspector: { mayImport: [], insteadOf: 'the page talks HTTP' },
-  console: { mayImport: ['app'], insteadOf: 'the console talks HTTP' },
+  console: { mayImport: ['app', 'ground'], insteadOf: 'the console talks HTTP' },
   e2e: { mayImport: [], insteadOf: 'end-to-end tests speak HTTP' },
-  examples: { mayImport: ['proto'], insteadOf: 'examples speak HTTP, and plugins the protocol' },
+  examples: { mayImport: ['ground', 'proto'], insteadOf: 'examples speak HTTP, and plugins the protocol' },
 }
 const MACHINE_PACKAGES = /^(xstate|croner)(\/|$)/
 /** Packages that take megabytes in each thread that loads them. */
@@ -82,7 +79,7 @@ export function violationsOf(file: SourceFile): string[] {
   for (const { specifier, isTypeOnly } of importsOf(file.source)) {
     const target = resolveImport(path, specifier)
     if (layer === 'console' && target !== undefined && layerOf(target) !== layer) {
-      if (!isTypeOnly && !target.startsWith('lake/pipeline/'))
+      if (!isTypeOnly && !/^(ground\/names|lake\/pipeline\/)/.test(target))
         report(
           `imports ${target}`,
           'the console talks HTTP: import types only, or the pure code of lake/pipeline',
@@ -185,7 +182,7 @@ export function folderCirclesOf(files: SourceFile[]): string[] {
 /** The folder of a file of `app/`. A `store/` belongs to its slice, whose schema it reads. */
 const sliceOf = (path: string) => posix.dirname(path).replace(/\/store$/, '')
 
-const layerOf = (path: string) => (path.startsWith(`${SHARED}/`) ? SHARED : (path.split('/')[0] ?? ''))
+const layerOf = (path: string) => path.split('/')[0] ?? ''
 const isAboveServices = (path: string) =>
   /^app\/((.+\/)?(page-)?routes|composition\/[\w-]+|server|compose|process|node-server|main(-\w+)?)\.ts$/.test(
     path,

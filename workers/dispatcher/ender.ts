@@ -7,7 +7,7 @@ import type { Outcome } from '../../app/runs/outcome.ts'
 import { type Applied, applyOutcomes, type LogLine, type RunCompleted } from '../../app/runs/service.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import { isPassing } from '../../drizzle/errors.ts'
-import { recordSpan } from '../../proto/spans.ts'
+import { recordSpan } from '../../ground/telemetry/spans.ts'
 import { startLoop } from '../threads/loop.ts'
 import { type Batch, makeOutcomeQueue } from './outcome-queue.ts'
 

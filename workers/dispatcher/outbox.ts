@@ -1,5 +1,5 @@
-import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
 import type { Sql } from '../../drizzle/client.ts'
+import { type Backoff, backoffMs } from '../../ground/process/backoff.ts'
 import { claimEffects, delayEffect, OUTBOX_BATCH, removeEffect } from './store.ts'
 
 /** A cancel that a runner does not answer is dropped after this many tries. Other effects then retry hourly. */

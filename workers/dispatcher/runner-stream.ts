@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { newId } from '../../app/core/ids.ts'
 import { limits } from '../../app/core/limits.ts'
-import { backoffMs } from '../../app/core/process/backoff.ts'
 import { failureOf, type Remote, type RunnerClient } from '../../app/rpc/clients.ts'
+import { backoffMs } from '../../ground/process/backoff.ts'
 import type {
   AttemptNews,
   FollowRunsResponse,

@@ -1,8 +1,8 @@
 import { Code, ConnectError } from '@connectrpc/connect'
 import { limits } from '../../app/core/limits.ts'
-import { backoffMs } from '../../app/core/process/backoff.ts'
 import type { Remote, RunnerClient } from '../../app/rpc/clients.ts'
 import { NO_OFFER, type RunnerOffer, type RunnerSlot } from '../../app/runs/placement.ts'
+import { backoffMs } from '../../ground/process/backoff.ts'
 
 /** Assumed free slots of a runner before its first answer. */
 const ASSUMED_FREE_SLOTS = 4

@@ -12,7 +12,7 @@ import {
 } from '../../app/runs/service.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import { hasMet } from '../../drizzle/errors.ts'
-import { recordSpan } from '../../proto/spans.ts'
+import { recordSpan } from '../../ground/telemetry/spans.ts'
 import { startLoop } from '../threads/loop.ts'
 import type { Follower } from './follower.ts'
 import type { Runners } from './runners.ts'

@@ -1,9 +1,9 @@
 // Leader election for tasks of a single replica. The lease uses the database's clock. The lease does not fence a leader that
 // wakes after a pause; its epoch does, because every writing transaction locks it (docs/adr/0012-leadership.md).
 import type { Log } from '../../app/core/log.ts'
-import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
 import { type Fenced, inTransaction, openPool } from '../../drizzle/client.ts'
 import { startSupervisor } from '../../drizzle/supervisor.ts'
+import { type Backoff, backoffMs } from '../../ground/process/backoff.ts'
 import { startLoop } from '../threads/loop.ts'
 import {
   acquireLease,

@@ -17,12 +17,12 @@ import {
   openMaintenance,
 } from '../../app/versions/store/maintenance.ts'
 import type { SqlTx } from '../../drizzle/client.ts'
+import { type TableName, tableKey } from '../../ground/names.ts'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { parseMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { type ManifestReader, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
 import { type MaintenanceRules, planMaintenance } from '../../lake/iceberg/write/maintenance.ts'
 import { parseConfig, type TextFile } from '../../lake/pipeline/config.ts'
-import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { MaintainTableResponse } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { MaintenanceOutcome } from '../messages/counted.ts'
 

@@ -2,7 +2,7 @@
 
 import type { TSchema } from '@sinclair/typebox'
 import { type Log, makeLog } from '../../app/core/log.ts'
-import { sampleTraces } from '../../proto/spans.ts'
+import { sampleTraces } from '../../ground/telemetry/spans.ts'
 import { type FromWorker, parseMessage, type ToWorker } from '../messages/channel.ts'
 
 declare const self: Worker

@@ -4,7 +4,7 @@ import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, pick, select } from '../../../drizzle/rows.ts'
 import { mainEntries } from '../../../drizzle/schema/index.ts'
 import { andVisibleId, andVisibleTable } from '../../../drizzle/visibility.ts'
-import type { TableName } from '../../../lake/pipeline/names.ts'
+import type { TableName } from '../../../ground/names.ts'
 import { seesEverything, type Visible } from '../../core/access.ts'
 
 const NAME = pick(alias(mainEntries, 'entry'), 'namespace', 'layer', 'name')

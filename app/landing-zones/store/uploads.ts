@@ -1,7 +1,7 @@
 // Uploads in the database. An intent names the future path of an object; the row makes the object a file of the zone.
 import assert from 'node:assert/strict'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import { clientTrace } from '../../../proto/trace.ts'
+import { clientTrace } from '../../../ground/telemetry/trace.ts'
 import { limits } from '../../core/limits.ts'
 import { noZone, type ZoneRef } from '../../core/zone-ref.ts'
 import { zoneSource } from '../../triggers/config.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { begunTrace, NO_TRACE } from '../../../proto/trace.ts'
+import { begunTrace, NO_TRACE } from '../../../ground/telemetry/trace.ts'
 import { newId, type PipelineId, type RunId } from '../../core/ids.ts'
 import { useRuns } from '../test-runs.ts'
 import { outcomesOf, type RunRequest, requestedRuns } from './requests.ts'

@@ -12,12 +12,12 @@ import {
   type StaleInput,
 } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
+import { DEFAULT_NAMESPACE } from '../../../ground/names.ts'
 import { parseTableName } from '../../../lake/pipeline/names.ts'
 import { REVIEW_TIMEOUT_HOURS } from '../../../lake/pipeline/review.ts'
 import { isTerminal, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import type { RunId } from '../../core/ids.ts'
 import { MAIN } from '../../core/lake-version.ts'
-import { DEFAULT_NAMESPACE } from '../../core/names.ts'
 import { isAllowed, strictest } from '../../protection/rule.ts'
 import { lockedHead } from '../../versions/store/branches.ts'
 import type { Executed } from '../outcome.ts'

@@ -1,7 +1,7 @@
 import type { Sql } from '../../../drizzle/client.ts'
 import { COUNT, computed, only, pick, type RowOf, select, selected } from '../../../drizzle/rows.ts'
 import { runLogs, runs, type StaleInput } from '../../../drizzle/schema/run.ts'
-import { traceIdOf } from '../../../proto/trace.ts'
+import { traceIdOf } from '../../../ground/telemetry/trace.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
 import { limits } from '../../core/limits.ts'
 import type { Run, RunListed } from '../schema.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import postgres from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
-import { NO_TRACE } from '../../../proto/trace.ts'
+import { NO_TRACE } from '../../../ground/telemetry/trace.ts'
 import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
 import { addPipeline } from '../../../workers/testing.ts'
 import { newId, type PipelineId, type TriggerId } from '../../core/ids.ts'

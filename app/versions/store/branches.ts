@@ -27,8 +27,8 @@ import {
   type Review,
 } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
+import { type TableName, tableKey } from '../../../ground/names.ts'
 import type { ContentChange } from '../../../lake/iceberg/format/content-change.ts'
-import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import { type Decision, refusedBy } from '../../protection/rule.ts'
 import type { Content } from './tables.ts'
 

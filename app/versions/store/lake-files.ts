@@ -3,7 +3,7 @@ import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
 import { COUNT, computed, only, select } from '../../../drizzle/rows.ts'
 import { lakeContents, runs } from '../../../drizzle/schema/index.ts'
-import type { Layer, TableName } from '../../../lake/pipeline/names.ts'
+import type { Layer, TableName } from '../../../ground/names.ts'
 import { isReadable, replacedAt, standsOn } from './history.ts'
 
 const r = alias(runs, 'r')

@@ -10,7 +10,7 @@ import {
   mainEntries,
   type Review,
 } from '../../../drizzle/schema/index.ts'
-import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import { type TableName, tableKey } from '../../../ground/names.ts'
 import { type Decision, isAllowed, strictest } from '../../protection/rule.ts'
 
 export type LakeContent = typeof lakeContents.$inferSelect

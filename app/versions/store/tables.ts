@@ -3,7 +3,7 @@ import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
 import { lakeContents, mainEntries, namespaces } from '../../../drizzle/schema/index.ts'
 import { andVisibleTable } from '../../../drizzle/visibility.ts'
-import type { TableName } from '../../../lake/pipeline/names.ts'
+import type { TableName } from '../../../ground/names.ts'
 import { EVERYTHING } from '../../core/access.ts'
 
 const content = alias(lakeContents, 'content')

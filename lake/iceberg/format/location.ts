@@ -1,7 +1,7 @@
 // Locations of a table's objects. Metadata stores full locations, but the object store uses keys below its root, such as
 // `s3://bucket/`. Only the functions of this file convert between them.
 
-import type { TableName } from '../../pipeline/names.ts'
+import type { TableName } from '../../../ground/names.ts'
 
 /** All lake data has this prefix, which is not a valid namespace name. */
 export const LAKE_PREFIX = '_lake/'

@@ -1,6 +1,6 @@
 // A small client of an Iceberg REST catalog, with only the calls that a run needs. Source: Iceberg REST catalog OpenAPI.
 
-import { traceHeaders } from '../../../proto/trace.ts'
+import { traceHeaders } from '../../../ground/telemetry/trace.ts'
 import { pause } from '../../pause.ts'
 import { parseJson, stringifyJson } from '../format/json.ts'
 import { metadataFrom, type TableMetadata } from '../format/metadata.ts'

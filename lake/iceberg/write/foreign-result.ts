@@ -1,7 +1,8 @@
 // A file that is read with a wrong separator, quote or header looks like another table. Its columns would be added to the table,
 // and the columns of the table would stay empty.
+
+import { type TableName, tableKey } from '../../../ground/names.ts'
 import { AuthorError } from '../../pipeline/author-error.ts'
-import { type TableName, tableKey } from '../../pipeline/names.ts'
 import { byName } from '../format/fields.ts'
 import { currentSchema, type TableMetadata } from '../format/metadata.ts'
 import type { Column } from '../format/types.ts'

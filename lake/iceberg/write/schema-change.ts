@@ -1,7 +1,8 @@
 // The rule for a result with other columns than its table (`on_schema_change`). `add` is the rule of the strategies
 // themselves (evolution.ts). `fail` refuses every difference, and `ignore` keeps the columns of the table.
+
+import { tableKey } from '../../../ground/names.ts'
 import { AuthorError } from '../../pipeline/author-error.ts'
-import { tableKey } from '../../pipeline/names.ts'
 import { type DuckType, renderDuckType } from '../format/duckdb-type.ts'
 import { byName } from '../format/fields.ts'
 import { currentSchema } from '../format/metadata.ts'

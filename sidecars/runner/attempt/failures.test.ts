@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import type { TableName } from '../../../lake/pipeline/names.ts'
+import type { TableName } from '../../../ground/names.ts'
 import { RunPhase, RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { until } from '../../../tools/test/until.ts'
 import { engineAtWork } from '../../core/testing.ts'

@@ -1,9 +1,9 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
+import { LAYERS, layerOf, type TableName, tableKey } from '../../../ground/names.ts'
 import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import type { WriteRules } from '../../../lake/iceberg/write/strategy.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { type PipelineConfig, parseConfig, problemText } from '../../../lake/pipeline/config.ts'
-import { LAYERS, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
 import type { LakeAccess, SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { since } from '../../core/amounts.ts'
@@ -184,7 +184,7 @@ const tablesOf = (drafts: readonly Draft[]) => drafts.flatMap(({ tables }) => ta
 const zonesOf = (drafts: readonly Draft[]) => drafts.flatMap(({ zones }) => zones)
 
 function targetOf({ namespace, layer: text, pipelineName: name }: SubmitPipelineRequest): TableName {
-  const layer = LAYERS.find((candidate) => candidate === text)
+  const layer = layerOf(text)
   if (layer === undefined)
     throw new AuthorError(`unknown layer '${text}': use ${LAYERS.join(', ')}`, { where: '' })
   return { namespace, layer, name }

@@ -1,5 +1,6 @@
+import { LAYERS, tableKey } from '../../../ground/names.ts'
 import type { WrittenTable } from '../../../lake/engine/query-text.ts'
-import { LAYERS, NameError, parseTableName, tableKey } from '../../../lake/pipeline/names.ts'
+import { NameError, parseTableName } from '../../../lake/pipeline/names.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
 import { schemaOf } from '../engine/sql-names.ts'

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { existsSync, mkdirSync } from 'node:fs'
 import { link, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { makeSlots, type Slots } from '../../../app/core/process/slots.ts'
+import { makeSlots, type Slots } from '../../../ground/process/slots.ts'
+import { isTracing, span } from '../../../ground/telemetry/spans.ts'
 import type { EngineSize } from '../../../lake/engine/instance.ts'
-import { isTracing, span } from '../../../proto/spans.ts'
 import type { Log } from '../../core/log.ts'
 import {
   type Cost,

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { NameError, partsOfSelection, type TableName } from '../../../lake/pipeline/names.ts'
+import type { TableName } from '../../../ground/names.ts'
+import { NameError, partsOfSelection } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import { tableIn } from '../../spark/dialect.ts'
 

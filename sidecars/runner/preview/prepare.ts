@@ -1,6 +1,7 @@
+import { type TableName, tableKey } from '../../../ground/names.ts'
 import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import type { PipelineConfig } from '../../../lake/pipeline/config.ts'
-import { partsOfSelection, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import { partsOfSelection } from '../../../lake/pipeline/names.ts'
 import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
 import type { PreviewPipelineRequest } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import { sparkDialect } from '../engine/sql-names.ts'

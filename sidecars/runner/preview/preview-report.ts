@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError } from '@connectrpc/connect'
+import { LAYERS, layerOf, type TableName } from '../../../ground/names.ts'
 import type { Column } from '../../../lake/iceberg/format/types.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import {
@@ -9,7 +10,7 @@ import {
   problemText,
   type TextFile,
 } from '../../../lake/pipeline/config.ts'
-import { LAYERS, partsOfSelection, type TableName } from '../../../lake/pipeline/names.ts'
+import { partsOfSelection } from '../../../lake/pipeline/names.ts'
 import type {
   PreviewPhaseSchema,
   PreviewPipelineRequest,
@@ -54,7 +55,7 @@ export function sourcesOf(
 }
 
 export function previewedTable({ namespace, layer: text, pipelineName }: PreviewPipelineRequest): TableName {
-  const layer = LAYERS.find((candidate) => candidate === text)
+  const layer = layerOf(text)
   if (layer === undefined)
     throw new ConnectError(`unknown layer '${text}': use ${LAYERS.join(', ')}`, Code.InvalidArgument)
   return { namespace, layer, name: pipelineName }

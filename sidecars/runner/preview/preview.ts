@@ -1,5 +1,5 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
-import type { Slots } from '../../../app/core/process/slots.ts'
+import type { Slots } from '../../../ground/process/slots.ts'
 import { CatalogError } from '../../../lake/iceberg/read/client.ts'
 import type { PreviewPipelineRequest, QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import { EngineEnded, onceMoreIfKilled } from '../../engine/engine-process.ts'

@@ -1,7 +1,7 @@
 // For tests: requests previews of one pipeline from a runner.
 import { ConnectError, createClient } from '@connectrpc/connect'
+import type { TableName } from '../../../ground/names.ts'
 import { arraysOf } from '../../../lake/engine/test-json.ts'
-import type { TableName } from '../../../lake/pipeline/names.ts'
 import { QueryService } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import { transportToSidecar } from '../../rpc/testing.ts'
 import type { RunnerProcess, TestService } from '../testing.ts'

@@ -1,10 +1,5 @@
-import {
-  NameError,
-  parseTableName,
-  type TableName,
-  tableKey,
-  zoneSelection,
-} from '../../../lake/pipeline/names.ts'
+import { type TableName, tableKey } from '../../../ground/names.ts'
+import { NameError, parseTableName, zoneSelection } from '../../../lake/pipeline/names.ts'
 import { pythonReferences } from '../../../lake/pipeline/references.ts'
 import type { Template } from '../../../lake/pipeline/template.ts'
 import type { Dialect } from '../engine/sql-names.ts'

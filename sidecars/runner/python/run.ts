@@ -1,16 +1,11 @@
 import { chmod, chown, copyFile, link, lstat, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { type TableName, tableKey } from '../../../ground/names.ts'
 import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { movedTo, pathsOf, readTable } from '../../../lake/iceberg/read/table-sql.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { MERGE_STRATEGIES, type PipelineConfig } from '../../../lake/pipeline/config.ts'
-import {
-  NameError,
-  parseTableName,
-  type TableName,
-  tableKey,
-  zoneSelection,
-} from '../../../lake/pipeline/names.ts'
+import { NameError, parseTableName, zoneSelection } from '../../../lake/pipeline/names.ts'
 import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { since, sized } from '../../core/amounts.ts'

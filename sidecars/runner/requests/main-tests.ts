@@ -1,6 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect'
+import { LAYERS, layerOf, type TableName, tableKey } from '../../../ground/names.ts'
 import { parseConfig, type TextFile } from '../../../lake/pipeline/config.ts'
-import { LAYERS, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import { TemplateError } from '../../../lake/pipeline/template.ts'
 import type { RunQualityTestsRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { EngineEnded, onceMoreIfKilled } from '../../engine/engine-process.ts'
@@ -118,7 +118,7 @@ async function prepare(
   signal: AbortSignal,
 ) {
   const { lake, engine: lease } = resources
-  const layer = LAYERS.find((candidate) => candidate === text)
+  const layer = layerOf(text)
   if (layer === undefined)
     throw new ConnectError(`unknown layer '${text}': use ${LAYERS.join(', ')}`, Code.InvalidArgument)
   const own = { namespace, layer, name }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { Code, ConnectError } from '@connectrpc/connect'
+import { layerOf, type TableName } from '../../../ground/names.ts'
 import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import type { TableFile } from '../../../lake/iceberg/read/scan.ts'
 import { pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
@@ -14,7 +15,6 @@ import {
 } from '../../../lake/iceberg/write/maintenance.ts'
 import { planReplacement, replacedFiles, SMALL_MANIFESTS_LIMIT } from '../../../lake/iceberg/write/write.ts'
 import type { OpenFiles, WrittenFile } from '../../../lake/iceberg/write/write-engine.ts'
-import { LAYERS, type TableName } from '../../../lake/pipeline/names.ts'
 import type { MaintainTableRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Attempts } from '../attempt/attempts.ts'
 import { EnginesBusy } from '../engine/engine-leases.ts'
@@ -54,7 +54,7 @@ export function makeMaintain(
 
   return async function maintain(request: MaintainTableRequest, signal: AbortSignal): Promise<Maintained> {
     const { lake } = request
-    const layer = LAYERS.find((known) => known === request.layer)
+    const layer = layerOf(request.layer)
     if (lake === undefined || layer === undefined)
       throw new ConnectError('lake or layer is missing', Code.InvalidArgument)
     checkFree()

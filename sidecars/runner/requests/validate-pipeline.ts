@@ -1,5 +1,5 @@
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
-import { LAYERS } from '../../../lake/pipeline/names.ts'
+import { LAYERS, layerOf } from '../../../ground/names.ts'
 import { type ValidationReport, validatePublish } from '../../../lake/pipeline/validate.ts'
 import type { RunnerService, ValidatePipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
@@ -47,7 +47,7 @@ export function makeValidatePipeline({
 
 function publishInput(request: ValidatePipelineRequest): Parameters<typeof validatePublish>[0] {
   const { namespace, pipelineName: name, type } = request
-  const layer = LAYERS.find((candidate) => candidate === request.layer)
+  const layer = layerOf(request.layer)
   if (layer === undefined)
     throw new ConnectError(`unknown layer '${request.layer}': use ${LAYERS.join(', ')}`, Code.InvalidArgument)
   const ownZone = `${namespace}.`

@@ -1,3 +1,4 @@
+import type { TableName } from '../../../ground/names.ts'
 import { snapshotById, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import {
   type CatalogClient,
@@ -10,7 +11,6 @@ import {
 } from '../../../lake/iceberg/read/client.ts'
 import type { StoredView, ViewMetadata } from '../../../lake/iceberg/views/view.ts'
 import type { CommitPlan } from '../../../lake/iceberg/write/write.ts'
-import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { messageOf } from '../../core/log.ts'
 import { accepted, httpLimits, makeBackoff, patiently } from '../../rpc/http.ts'

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
+import { type TableName, tableKey } from '../../../ground/names.ts'
 import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
-import { partsOfSelection, type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+import { partsOfSelection } from '../../../lake/pipeline/names.ts'
 import {
   newWorkBudget,
   type Template,

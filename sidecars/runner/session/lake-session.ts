@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { type TableName, tableKey } from '../../../ground/names.ts'
 import { keyIn } from '../../../lake/iceberg/format/location.ts'
 import {
   currentSchema,
@@ -22,7 +23,6 @@ import {
   readTable,
   storedFilesOf,
 } from '../../../lake/iceberg/read/table-sql.ts'
-import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Gateway, gatewayLake, type LakeFiles, sharedLake } from '../../objects/lake-access.ts'
 import { readingTable } from '../../objects/missing-file.ts'

@@ -2,6 +2,7 @@ import assert from 'node:assert'
 import { copyFile, link, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromJsonString } from '@bufbuild/protobuf'
+import { traceHeaders } from '../../../ground/telemetry/trace.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { matchesGlob } from '../../../lake/pipeline/glob.ts'
 import { partsOfSelection } from '../../../lake/pipeline/names.ts'
@@ -12,7 +13,6 @@ import {
   type LandingInput,
   LandingInputSchema,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { traceHeaders } from '../../../proto/trace.ts'
 import { type Gateway, openObject, pathIn } from '../../objects/lake-access.ts'
 import { accepted, HttpFailure, patiently } from '../../rpc/http.ts'
 

@@ -1,4 +1,4 @@
-import type { TableName } from '../../../lake/pipeline/names.ts'
+import type { TableName } from '../../../ground/names.ts'
 
 /** A text for the engine, with the tables and zones that ref() and landing_zone() have inserted. */
 export interface ReadText {

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs'
+import type { TableName } from '../../../ground/names.ts'
 import { movedTo, pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
-import type { TableName } from '../../../lake/pipeline/names.ts'
 import { limits } from '../core/limits.ts'
 import type { EngineLease, SharedInstance } from '../engine/engine-leases.ts'
 import type { TableView } from '../engine/engine-messages.ts'

@@ -1,7 +1,7 @@
+import { type TableName, tableKey } from '../../../ground/names.ts'
 import { splitStatements } from '../../../lake/engine/statement.ts'
 import { VIEW_SQL_BYTES } from '../../../lake/iceberg/format/wire.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
-import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import { tableExpression } from '../engine/sql-names.ts'
 import type { Draft } from './inputs.ts'
 

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { TableName } from '../../../ground/names.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { problemText } from '../../../lake/pipeline/config.ts'
-import type { TableName } from '../../../lake/pipeline/names.ts'
 import { parseTest, testValue } from '../../../lake/pipeline/quality.ts'
 import { TemplateError } from '../../../lake/pipeline/template.ts'
 import { counted, since } from '../../core/amounts.ts'

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
+import type { TableName } from '../../../ground/names.ts'
 import { ROWS_WRITTEN } from '../../../lake/iceberg/format/content-change.ts'
 import { dataLocation, keyIn, tableLocation } from '../../../lake/iceberg/format/location.ts'
 import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
@@ -28,7 +29,6 @@ import {
   replacedFiles,
 } from '../../../lake/iceberg/write/write.ts'
 import type { WriteEngine, WrittenFile } from '../../../lake/iceberg/write/write-engine.ts'
-import type { TableName } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import { reasonOf } from '../author/wording.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'

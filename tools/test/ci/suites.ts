@@ -140,7 +140,8 @@ export const SUITES: readonly Suite[] = [
     command: ['test:engines'],
     finds: 'a table or a branch that Spark or Trino reads or writes differently',
     minutes: 6,
-    paths: /^(sidecars\/spark|lake\/iceberg\/format|app\/(versions|iceberg|attempt-access|s3)|tools\/test\/(jvm-engines|engines))\b/,
+    paths:
+      /^(sidecars\/spark|lake\/iceberg\/format|app\/(versions|iceberg|attempt-access|s3)|tools\/test\/(jvm-engines|engines))\b/,
   },
   {
     name: 'clients',

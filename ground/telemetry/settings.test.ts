@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
+import { parseTracing } from './settings.ts'
 import { isSampled } from './spans.ts'
-import { parseTracing } from './telemetry-settings.ts'
 
 const NOTHING = { headers: {}, resource: {}, service: null, ratio: 1 }
 const COLLECTOR = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318/' }
