@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { readdir, readFile } from 'node:fs/promises'
-import { requestTo, testApp } from '../app/test-app.ts'
+import { requestTo, testApp } from '../app/composition/test-app.ts'
 
 const app = testApp({})
 const files = (await readdir(import.meta.dirname)).filter((name) => /\.(js|css|html|svg)$/.test(name))

@@ -193,7 +193,7 @@ export function makeReplica(options: ReplicaOptions) {
     }
   }
 
-  /** The effects of the API process and of its dispatcher, as in app/main.ts and workers/dispatcher/dispatcher.ts. */
+  /** The effects of the API process and of its dispatcher, as in app/entry/main.ts and workers/dispatcher/dispatcher.ts. */
   const effects = {
     cancelAttempt: async ({ handle }: Record<string, unknown>) => runner.cancel(String(handle)),
     pipelineDeleted: (payload: unknown) => pipelines.finishDeletion(payload as PipelineDeleted),

@@ -1,8 +1,8 @@
 // Entry of the process that runs the dispatcher, scheduler, triggers and reaper for an API process that does not run on Bun.
-import { parseConfig } from '../app/core/config.ts'
+import { parseConfig } from '../app/config/config.ts'
 import { newId } from '../app/core/ids.ts'
 import { makeLog } from '../app/core/log.ts'
-import { fail } from '../app/process.ts'
+import { fail } from '../app/entry/process.ts'
 import { migrate, openDatabase } from '../drizzle/client.ts'
 import { endInOrder } from '../ground/process/lifeline.ts'
 import { linkFrom, serveLink } from './runtime/link.ts'

@@ -3,7 +3,7 @@
 import type { Access } from '../core/access.ts'
 import { forbidden } from '../core/errors.ts'
 import type { PipelineRef } from '../core/pipeline-ref.ts'
-import type { Route } from '../core/route-table.ts'
+import type { Route } from '../wire/route-table.ts'
 import { RULES, type Rule, type RuleRequest } from './rules.ts'
 import type { Resources } from './service.ts'
 

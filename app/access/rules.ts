@@ -6,9 +6,9 @@ import { DEFAULT_NAMESPACE } from '../../ground/names.ts'
 import type { Access, Permission, Resource } from '../core/access.ts'
 import { bindTo } from '../core/bound.ts'
 import { type AppError, alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
-import { filePath, pathFromUrl } from '../core/paths.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import { noZone } from '../core/zone-ref.ts'
+import { filePath, pathFromUrl } from '../wire/paths.ts'
 import { checkNewNamespace, type PipelinePart, type Resources } from './service.ts'
 
 /** One request, after validation against the schemas of its route. */

@@ -2,6 +2,7 @@
 // and `key` calls with an API key.
 import { expect } from 'bun:test'
 import type { User } from '../auth/access-tokens.ts'
+import { requestTo, testApp } from '../composition/test-app.ts'
 import { systemClock } from '../core/clock.ts'
 import { unavailable } from '../core/errors.ts'
 import { fileRoutes } from '../files/routes.ts'
@@ -14,7 +15,6 @@ import { pipelineRoutes, versionRoutes } from '../pipelines/routes.ts'
 import { openParts } from '../pipelines/test-parts.ts'
 import { sharingRoutes } from '../sharing/routes.ts'
 import { makeSharingService } from '../sharing/service.ts'
-import { requestTo, testApp } from '../test-app.ts'
 import { fileWriting } from './guard.ts'
 import { makeEnforcement, makeResources, makeSharing } from './service.ts'
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts'
-import { targetOf } from '../core/target.ts'
+import { targetOf } from '../wire/target.ts'
 import { bearerClaims } from './access.ts'
 import type { Tokens } from './tokens.ts'
 

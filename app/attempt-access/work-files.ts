@@ -3,12 +3,12 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import type { CodeVisibility } from '../access/code-visibility.ts'
-import { zoneFolderOf } from '../core/paths.ts'
 import type { Work, WorkFiles } from '../core/work.ts'
 import type { Claims } from '../iceberg/claims.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
 import { isTableDirectory } from '../versions/lake-keys.ts'
 import { findBranch } from '../versions/store/branches.ts'
+import { zoneFolderOf } from '../wire/paths.ts'
 import { visibilityOf } from './access.ts'
 import { type FrozenFile, frozenFiles, presentFiles } from './store/landing.ts'
 

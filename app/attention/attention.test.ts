@@ -1,7 +1,7 @@
 import { beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { useDatabase } from '../../tools/test/database.ts'
+import { requestTo, testApp } from '../composition/test-app.ts'
 import { newId } from '../core/ids.ts'
-import { requestTo, testApp } from '../test-app.ts'
 import { attentionRoutes } from './routes.ts'
 import type { AttentionItem } from './schema.ts'
 import { makeAttentionService } from './service.ts'

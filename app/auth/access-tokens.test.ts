@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { Elysia } from 'elysia'
 import { CompactEncrypt, exportSPKI, generateKeyPair, type JWTHeaderParameters, SignJWT } from 'jose'
+import { requestTo, testApp } from '../composition/test-app.ts'
 import { exchangeOf } from '../http/exchange.ts'
-import { requestTo, testApp } from '../test-app.ts'
 import { AUDIENCE, startTestIssuer, type TestIssuer } from './testing.ts'
 
 let provider: TestIssuer

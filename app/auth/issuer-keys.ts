@@ -9,9 +9,9 @@ import {
   type JSONWebKeySet,
   type JWSHeaderParameters,
 } from 'jose'
+import { isSafeAddress } from '../config/safe-address.ts'
 import type { Clock } from '../core/clock.ts'
 import { unavailable } from '../core/errors.ts'
-import { isSafeAddress } from '../core/safe-address.ts'
 
 /** Keys are fetched at most this often, whatever key ids tokens name. */
 const FETCH_EVERY_MS = 60_000

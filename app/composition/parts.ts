@@ -1,8 +1,8 @@
 // The parts that every piece of the composition receives.
 import type { Database } from '../../drizzle/client.ts'
+import type { Config } from '../config/config.ts'
 import type { Background } from '../core/background.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Config } from '../core/config.ts'
 import type { NewId } from '../core/ids.ts'
 import type { Log } from '../core/log.ts'
 import type { Metrics } from '../core/metrics.ts'

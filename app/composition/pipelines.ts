@@ -1,4 +1,3 @@
-import { makeBuckets, makeFailures, PROXY_WEBHOOK_FAILURES_FACTOR } from '../core/rate-limit.ts'
 import { makeFileService } from '../files/service.ts'
 import { makeLandingZoneService } from '../landing-zones/service.ts'
 import { makeNamespaceService } from '../namespaces/service.ts'
@@ -9,6 +8,7 @@ import { makeNotices, makeRunService, type Notices, type RunService } from '../r
 import { makeTriggerService } from '../triggers/service.ts'
 import type { Restores } from '../versions/restores.ts'
 import { makeWebhookService } from '../webhooks/service.ts'
+import { makeBuckets, makeFailures, PROXY_WEBHOOK_FAILURES_FACTOR } from '../wire/rate-limit.ts'
 import type { ServiceParts } from './parts.ts'
 import type { Sidecars } from './sidecars.ts'
 

@@ -1,9 +1,9 @@
 import { shareOf } from '../core/shares.ts'
-import { makeStreamSlots } from '../core/stream-slots.ts'
 import { makeInspectorFeeds } from '../inspector/feed.ts'
 import { makeInspectorService } from '../inspector/service.ts'
 import { makeRunFeeds } from '../runs/feed.ts'
 import { listen, type RunService } from '../runs/service.ts'
+import { makeStreamSlots } from '../wire/stream-slots.ts'
 import type { ServiceParts } from './parts.ts'
 import type { Sidecars } from './sidecars.ts'
 

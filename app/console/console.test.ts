@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'
-import { requestTo, testApp } from '../test-app.ts'
+import { requestTo, testApp } from '../composition/test-app.ts'
 
 const app = testApp({ config: { apiKey: 'a-key-0123456789' } })
 const get = (path: string, headers = {}) => requestTo(app, 'GET', path, undefined, headers)

@@ -4,8 +4,8 @@ import { readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { Elysia } from 'elysia'
 import { notFound } from '../core/errors.ts'
-import { targetOf } from '../core/target.ts'
 import { acceptedCoding } from '../http/accept-encoding.ts'
+import { targetOf } from '../wire/target.ts'
 
 /** Written by `console/build.ts`. */
 const DIST = join(import.meta.dirname, '..', '..', 'console', 'dist')

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { NO_PLUGINS } from '../core/plugin-settings.ts'
+import { NO_PLUGINS } from '../config/plugin-settings.ts'
 import { featuresOf } from './routes.ts'
 
 const community = {

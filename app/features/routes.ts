@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { Config } from '../core/config.ts'
+import type { Config } from '../config/config.ts'
 import { ErrorBody, literals, nullable } from '../core/names.ts'
 import type { PluginsHealth } from '../plugins/health.ts'
 

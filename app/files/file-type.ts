@@ -1,4 +1,4 @@
-import { pipelineFolderOf } from '../core/paths.ts'
+import { pipelineFolderOf } from '../wire/paths.ts'
 
 /** Type of a file by its path (specification: Storage). The first matching kind counts; an empty string means no kind. */
 export type FileType = 'test' | 'hook' | 'meta' | 'config' | 'pipeline-sql' | 'pipeline-py' | 'doc' | ''

@@ -4,7 +4,6 @@ import { described } from '../core/documented.ts'
 import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
 import { pageOf, setLink } from '../core/pagination.ts'
-import { pathFromUrl } from '../core/paths.ts'
 import {
   clientHasVersion,
   entityTag,
@@ -15,6 +14,7 @@ import {
 import { callerNameOf, exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
+import { pathFromUrl } from '../wire/paths.ts'
 import {
   FileContent,
   FileList,

@@ -3,6 +3,11 @@ import { EVERYTHING } from '../core/access.ts'
 import { invalid, notFound, tooLarge } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { Page } from '../core/pagination.ts'
+import type { Precondition } from '../http/conditions.ts'
+import { uploadOnce } from '../http/idempotency.ts'
+import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
+import type { FormFields, UploadForm } from '../http/upload-form.ts'
+import type { ObjectBody, ObjectStore, StagedObject } from '../objects/port.ts'
 import {
   baseName,
   filePath,
@@ -10,12 +15,7 @@ import {
   listPrefix,
   type PipelineFolder,
   pipelineFolderOf,
-} from '../core/paths.ts'
-import type { Precondition } from '../http/conditions.ts'
-import { uploadOnce } from '../http/idempotency.ts'
-import { type KeyOf, withoutKey } from '../http/idempotency-key.ts'
-import type { FormFields, UploadForm } from '../http/upload-form.ts'
-import type { ObjectBody, ObjectStore, StagedObject } from '../objects/port.ts'
+} from '../wire/paths.ts'
 import { makeCommits } from './commits.ts'
 import { fileTypeOf } from './file-type.ts'
 import { everyObject } from './listing.ts'

@@ -1,8 +1,7 @@
 // Visibility of files. A file in the folder of a pipeline or zone follows that resource; other files follow their namespace.
 import type { Sql } from '../../drizzle/client.ts'
-import type { Visible } from '../core/access.ts'
-import { seesEverything } from '../core/access.ts'
-import { pipelineFolderOf } from '../core/paths.ts'
+import { seesEverything, type Visible } from '../core/access.ts'
+import { pipelineFolderOf } from '../wire/paths.ts'
 import { pipelinesIn, zonesIn } from './store.ts'
 
 const ZONE = /^[^/]+\/landing\/([^/]+)\/./

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
+import { recordingLog, requestTo, testApp, testLog } from '../composition/test-app.ts'
 import { SidecarRefusal } from '../rpc/clients.ts'
-import { recordingLog, requestTo, testApp, testLog } from '../test-app.ts'
 import { makeHealthService, type PythonHealth, type ReadinessChecks, weakest } from './service.ts'
 
 const answers = async () => {}

@@ -1,7 +1,7 @@
 import process from 'node:process'
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { Config } from '../core/config.ts'
+import type { Config } from '../config/config.ts'
 import type { Metrics } from '../core/metrics.ts'
 import { literals } from '../core/names.ts'
 import type { HealthService } from './service.ts'

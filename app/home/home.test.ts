@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { requestTo, testApp } from '../test-app.ts'
+import { requestTo, testApp } from '../composition/test-app.ts'
 import { LINKS } from './routes.ts'
 
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'

@@ -3,7 +3,7 @@ import { type Trace, traceFields } from '../../ground/telemetry/trace.ts'
 import type { AppError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Metrics } from '../core/metrics.ts'
-import type { Route } from '../core/route-table.ts'
+import type { Route } from '../wire/route-table.ts'
 
 export interface Reporting {
   log: Log

@@ -1,12 +1,12 @@
 // Decides whether a request may reach its handler. `admit` checks in a fixed order, which is part of the interface.
 import type { AuditTrail } from '../audit/service.ts'
-import type { Sender } from '../core/client-address.ts'
 import { AppError, forbidden, methodNotAllowed, routeNotFound } from '../core/errors.ts'
 import type { Identity } from '../core/identity.ts'
-import type { CheckHost } from '../core/own-host.ts'
-import { type Allowance, type LimitRequest, tooManyRequests } from '../core/rate-limit.ts'
-import type { Route, RouteTable } from '../core/route-table.ts'
-import { checkEncoding, type targetOf } from '../core/target.ts'
+import type { Sender } from '../wire/client-address.ts'
+import type { CheckHost } from '../wire/own-host.ts'
+import { type Allowance, type LimitRequest, tooManyRequests } from '../wire/rate-limit.ts'
+import type { Route, RouteTable } from '../wire/route-table.ts'
+import { checkEncoding, type targetOf } from '../wire/target.ts'
 import type { AdmitUser, Authenticate, Authorize } from './auth.ts'
 import type { Cors } from './cors.ts'
 

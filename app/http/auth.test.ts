@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
-import { requestTo, testApp } from '../test-app.ts'
+import { requestTo, testApp } from '../composition/test-app.ts'
 import { exchangeOf } from './exchange.ts'
 
 const things = new Elysia({ prefix: '/things' })

@@ -1,13 +1,12 @@
-import type { AccessTokens } from '../auth/access-tokens.ts'
-import { TokenRefusal } from '../auth/access-tokens.ts'
+import { type AccessTokens, TokenRefusal } from '../auth/access-tokens.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
-import type { Sender } from '../core/client-address.ts'
-import { KEY_LENGTH_MIN } from '../core/config.ts'
+import { KEY_LENGTH_MIN } from '../config/config.ts'
 import { type AppError, unauthenticated } from '../core/errors.ts'
 import { ANONYMOUS, type Identity } from '../core/identity.ts'
 import { limits } from '../core/limits.ts'
-import { type Failures, tooManyRequests } from '../core/rate-limit.ts'
-import { targetOf } from '../core/target.ts'
+import type { Sender } from '../wire/client-address.ts'
+import { type Failures, tooManyRequests } from '../wire/rate-limit.ts'
+import { targetOf } from '../wire/target.ts'
 
 type AuthOutcome = Identity | AppError
 

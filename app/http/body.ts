@@ -1,6 +1,6 @@
 import { AppError, invalid, tooLarge } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
-import type { Route } from '../core/route-table.ts'
+import type { Route } from '../wire/route-table.ts'
 
 /** The limit of a JSON body. */
 export const JSON_BODY_BYTES = 1_048_576

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import * as zlib from 'node:zlib'
-import type { Route } from '../core/route-table.ts'
+import type { Route } from '../wire/route-table.ts'
 import { compressed } from './compression.ts'
 
 const DECODERS: Record<string, (bytes: Uint8Array) => Buffer> = {

@@ -1,7 +1,7 @@
 // Compresses JSON responses above a minimum size, for clients that accept a coding.
 import { pipeline, Readable, type Transform } from 'node:stream'
 import * as zlib from 'node:zlib'
-import type { Route } from '../core/route-table.ts'
+import type { Route } from '../wire/route-table.ts'
 import { acceptedCoding, CODINGS, type Coding } from './accept-encoding.ts'
 
 /** Below this size, the headers of a compressed response are as large as the saving. */

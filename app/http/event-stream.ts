@@ -1,7 +1,7 @@
 // The common part of all streams of server-sent events.
 
 import { AppError } from '../core/errors.ts'
-import type { StreamSlots } from '../core/stream-slots.ts'
+import type { StreamSlots } from '../wire/stream-slots.ts'
 import { prefers } from './accept.ts'
 
 /** The response that carries a stream. Throws 429 for null: no slot was free. */

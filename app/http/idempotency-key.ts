@@ -1,7 +1,7 @@
 // Reads the header `Idempotency-Key` and decides which requests are equal.
 import { createHash } from 'node:crypto'
 import { Type as t } from '@sinclair/typebox'
-import { targetOf } from '../core/target.ts'
+import { targetOf } from '../wire/target.ts'
 import { exchangeOf } from './exchange.ts'
 import type { IdempotencyKey } from './idempotency.ts'
 

@@ -1,7 +1,7 @@
 // The resource that a request updates, as its caller reads it at this moment.
 import assert from 'node:assert'
-import type { RouteTable } from '../core/route-table.ts'
-import { targetOf } from '../core/target.ts'
+import type { RouteTable } from '../wire/route-table.ts'
+import { targetOf } from '../wire/target.ts'
 import { continueExchange, exchangeOf } from './exchange.ts'
 
 export interface PresentDeps {

@@ -1,7 +1,7 @@
 import type { AnyElysia } from 'elysia'
 import { DESCRIBED, type Described } from '../core/documented.ts'
-import type { Access, BodyKind, Route } from '../core/route-table.ts'
-import { bodyFieldsOf, NO_FIELDS } from '../core/unknown-fields.ts'
+import type { Access, BodyKind, Route } from '../wire/route-table.ts'
+import { bodyFieldsOf, NO_FIELDS } from '../wire/unknown-fields.ts'
 import { bodyBytesMax } from './body.ts'
 
 /**

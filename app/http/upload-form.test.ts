@@ -6,13 +6,13 @@ import { join } from 'node:path'
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { until } from '../../tools/test/until.ts'
+import { testApp } from '../composition/test-app.ts'
 import { systemClock } from '../core/clock.ts'
 import { described } from '../core/documented.ts'
 import { invalid } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { openDiskStore } from '../objects/disk.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { testApp } from '../test-app.ts'
 import {
   UPLOAD_FIELD_BYTES,
   UPLOAD_PART_HEADER_BYTES,

@@ -5,7 +5,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
 import { invalid, tooLarge } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
-import { unknownName } from '../core/unknown-fields.ts'
+import { unknownName } from '../wire/unknown-fields.ts'
 import { checkCoding, malformed, mediaType, refuseText, releaseBuffer, skipBody } from './body.ts'
 
 /** Bytes that multipart framing may add to an upload. */

@@ -5,9 +5,9 @@ import { BadLocation } from '../../lake/iceberg/format/location.ts'
 import { CommitFailed } from '../../lake/iceberg/format/requirements.ts'
 import { UnsupportedColumn } from '../../lake/iceberg/format/types.ts'
 import { BadUpdate } from '../../lake/iceberg/format/wire.ts'
-import { toAppError } from '../core/error-response.ts'
 import type { AppError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { toAppError } from '../wire/error-response.ts'
 
 export class CatalogError extends Error {
   constructor(

@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { until } from '../../tools/test/until.ts'
-import { makeStreamSlots } from '../core/stream-slots.ts'
+import { makeStreamSlots } from '../wire/stream-slots.ts'
 import { type InspectorFeeds, makeInspectorFeeds } from './feed.ts'
-import type { Snapshot, Step } from './schema.ts'
-import { STEPS_MAX } from './schema.ts'
+import { type Snapshot, STEPS_MAX, type Step } from './schema.ts'
 
 const PLACES = 250
 

@@ -2,8 +2,8 @@
 // query finds moves of all watched drafts and triggers, and moves whose notice was lost.
 
 import { limits } from '../core/limits.ts'
-import type { StreamSlots } from '../core/stream-slots.ts'
 import { type EventReader, eventBytes, HEARTBEAT, openEventReader } from '../http/event-stream.ts'
+import type { StreamSlots } from '../wire/stream-slots.ts'
 import { MACHINE_NAMES, type MachineName, type Snapshot, STEPS_MAX } from './schema.ts'
 import type { InspectorService } from './service.ts'
 

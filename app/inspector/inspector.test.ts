@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
+import { requestTo, testApp } from '../composition/test-app.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
-import { requestTo, testApp } from '../test-app.ts'
 import { inspectorRoutes } from './routes.ts'
 import { makeInspectorService } from './service.ts'
 import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.ts'

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { Elysia } from 'elysia'
-import { type FileSource, makeStaticFiles } from '../core/static-files.ts'
+import { type FileSource, makeStaticFiles } from '../wire/static-files.ts'
 import { pageStyle } from './chart-style.ts'
 
 /** The page loads everything from its own origin: no inline scripts or styles, no other origin, no frames. */

@@ -1,12 +1,12 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { recheckAccess } from '../core/bound.ts'
-import { eventsText } from '../core/event-schema.ts'
 import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
 import { itemsOn, pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { eventStream, lastEventId } from '../http/event-stream.ts'
 import { streamClientOf, visibleTo } from '../http/exchange.ts'
+import { eventsText } from '../wire/event-schema.ts'
 import type { InspectorFeeds } from './feed.ts'
 import {
   Definitions,

@@ -1,8 +1,8 @@
 import { Type as t } from '@sinclair/typebox'
 import { documentedAs } from '../core/documented.ts'
-import { eventsOf, StreamError } from '../core/event-schema.ts'
 import { AnyObject, Instant, Layer, literals, nullable, Uuid } from '../core/names.ts'
 import { numberText, PageQuery } from '../core/pagination.ts'
+import { eventsOf, StreamError } from '../wire/event-schema.ts'
 
 /** Maximum number of history steps in one answer. */
 export const STEPS_MAX = 500

@@ -1,8 +1,8 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { pathOf } from '../../machines/advance.ts'
 import type { Clock } from '../core/clock.ts'
-import { snakeCased } from '../core/wire-names.ts'
 import type { ReadinessCheck } from '../health/service.ts'
+import { snakeCased } from '../wire/wire-names.ts'
 import { definitionOf, migrated } from './definitions.ts'
 import {
   NEWER_PROGRAM,

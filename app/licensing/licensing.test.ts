@@ -1,9 +1,9 @@
 import { afterAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { useDatabase } from '../../tools/test/database.ts'
+import { recordingLog } from '../composition/test-app.ts'
 import type { Clock } from '../core/clock.ts'
 import { AppError } from '../core/errors.ts'
 import type { Identity } from '../core/identity.ts'
-import { recordingLog } from '../test-app.ts'
 import { type Licensing, makeLicensing } from './service.ts'
 
 setDefaultTimeout(60_000)

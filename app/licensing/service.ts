@@ -2,9 +2,9 @@
 // Users are subjects of tokens. API keys belong to machines: they need no slot. Keys, runs and schedules work after that day.
 import { LRUCache } from 'lru-cache'
 import type { Sql } from '../../drizzle/client.ts'
+import type { License } from '../config/license.ts'
 import type { Clock } from '../core/clock.ts'
 import { forbidden } from '../core/errors.ts'
-import type { License } from '../core/license.ts'
 import type { Log } from '../core/log.ts'
 import type { AdmitUser } from '../http/auth.ts'
 import { ACTIVE_DAYS, claimUserSlot, touchUser } from './store.ts'

@@ -1,9 +1,9 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { openDatabase } from '../../drizzle/client.ts'
 import { useDatabase } from '../../tools/test/database.ts'
+import type { App } from '../composition/server.ts'
+import { requestTo, testApp } from '../composition/test-app.ts'
 import { type Access, UNLIMITED } from '../core/access.ts'
-import type { App } from '../server.ts'
-import { requestTo, testApp } from '../test-app.ts'
 import { namespaceRoutes } from './routes.ts'
 import { makeNamespaceService, type NamespaceService } from './service.ts'
 

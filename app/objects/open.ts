@@ -1,6 +1,6 @@
 import { makeDiskFloor } from '../../lake/disk-floor.ts'
+import type { StoreSettings } from '../config/config.ts'
 import { type Clock, systemClock } from '../core/clock.ts'
-import type { StoreSettings } from '../core/config.ts'
 import type { ObjectStore } from './port.ts'
 
 /**

@@ -14,7 +14,7 @@ import {
   S3Client,
   S3ServiceException,
 } from '@aws-sdk/client-s3'
-import type { StoreSettings } from '../core/config.ts'
+import type { StoreSettings } from '../config/config.ts'
 import { limits } from '../core/limits.ts'
 import { chunksOf, textOf } from './body.ts'
 import { checkFolder, checkKey, checkPrefix, compareKeys, isLakeKey } from './key.ts'

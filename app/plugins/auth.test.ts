@@ -2,11 +2,11 @@
 // answers are cached, and where its tokens appear.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
+import { recordingLog, requestTo, testApp } from '../composition/test-app.ts'
 import type { Clock } from '../core/clock.ts'
 import { limits } from '../core/limits.ts'
 import { makeMetrics } from '../core/metrics.ts'
 import { exchangeOf } from '../http/exchange.ts'
-import { recordingLog, requestTo, testApp } from '../test-app.ts'
 import { CACHE_SECONDS_MAX, makeAuthPlugin } from './auth.ts'
 import { channelTo, PLUGIN_TOKEN, says, startTestPlugin, type TestPlugin } from './testing.ts'
 

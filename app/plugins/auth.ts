@@ -8,8 +8,8 @@ import { type AccessTokens, isPlainText, TokenRefusal, type User } from '../auth
 import type { Clock } from '../core/clock.ts'
 import type { Identity } from '../core/identity.ts'
 import { limits } from '../core/limits.ts'
-import { documentedPath } from '../core/route-table.ts'
 import type { Authorize } from '../http/auth.ts'
+import { documentedPath } from '../wire/route-table.ts'
 import type { Channel } from './channel.ts'
 import { isAllowed, Unusable, userMessage } from './messages.ts'
 

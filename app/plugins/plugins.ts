@@ -1,7 +1,7 @@
 // The plugins that the configuration names.
 import type { Sql } from '../../drizzle/client.ts'
+import type { PluginSettings } from '../config/plugin-settings.ts'
 import type { Enforcement, Sharing } from '../core/access.ts'
-import type { PluginSettings } from '../core/plugin-settings.ts'
 import { type AuthPlugin, makeAuthPlugin } from './auth.ts'
 import { type ChannelDeps, makeChannel, type PluginKind } from './channel.ts'
 import { makeEnforcementPlugin } from './enforcement.ts'

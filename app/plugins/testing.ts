@@ -1,8 +1,8 @@
 // Plugins for tests: real servers whose answers the test controls.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { testLog } from '../composition/test-app.ts'
 import { systemClock } from '../core/clock.ts'
-import { testLog } from '../test-app.ts'
 import { type Channel, type ChannelDeps, makeChannel, type PluginKind } from './channel.ts'
 
 export const PLUGIN_TOKEN = 'a-token-that-plugins-know-us-by'

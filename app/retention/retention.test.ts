@@ -1,9 +1,9 @@
 import { beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { useDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
+import type { App } from '../composition/server.ts'
+import { requestTo, testApp } from '../composition/test-app.ts'
 import type { DryRunResult } from '../core/removals.ts'
-import type { App } from '../server.ts'
-import { requestTo, testApp } from '../test-app.ts'
 import { retentionRoutes } from './routes.ts'
 import { makeRetentionService, type RetentionDeps } from './service.ts'
 

@@ -4,7 +4,7 @@ import { effectiveRetention } from '../../machines/retention.ts'
 import type { Background } from '../core/background.ts'
 import { unavailable } from '../core/errors.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
-import { camelCased, snakeCased } from '../core/wire-names.ts'
+import { camelCased, snakeCased } from '../wire/wire-names.ts'
 import type * as Wire from './schema.ts'
 import {
   changeRetention,

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { RunStatus } from '../../machines/run.ts'
-import { makeStreamSlots } from '../core/stream-slots.ts'
+import { makeStreamSlots } from '../wire/stream-slots.ts'
 import { makeRunFeeds, type RunFeeds } from './feed.ts'
 
 type Line = { seq: number; timestamp: string; level: 'info'; message: string }

@@ -2,8 +2,8 @@
 // for readers that reconnect.
 import { isTerminal } from '../../machines/run.ts'
 import { limits } from '../core/limits.ts'
-import type { StreamSlots } from '../core/stream-slots.ts'
 import { type EventReader, eventBytes, HEARTBEAT, openEventReader } from '../http/event-stream.ts'
+import type { StreamSlots } from '../wire/stream-slots.ts'
 import type { RunService } from './service.ts'
 
 /** Bytes that may wait for a slow reader before the feed sends no more to it. */

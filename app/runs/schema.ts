@@ -1,10 +1,10 @@
 import { Type as t } from '@sinclair/typebox'
 import { documentedAs } from '../core/documented.ts'
-import { eventsOf, StreamError } from '../core/event-schema.ts'
 import { REF_NAME } from '../core/lake-version.ts'
 import { Instant, Layer, literals, NamespaceName, nullable, PipelineName, Uuid } from '../core/names.ts'
 import { PageQuery, sortQuery } from '../core/pagination.ts'
 import { TestResults } from '../core/test-results.ts'
+import { eventsOf, StreamError } from '../wire/event-schema.ts'
 
 export const RUN_SORT_KEYS = [
   'created_at',

@@ -11,10 +11,10 @@ import { MAIN } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import { makeMicroBatcher } from '../core/micro-batcher.ts'
 import { type Page, pageOf, sortOf } from '../core/pagination.ts'
-import { refusalOfValue } from '../core/validation.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
 import { openBranchNamed } from '../versions/store/user-branches.ts'
 import { noOpenBranch } from '../versions/views.ts'
+import { refusalOfValue } from '../wire/validation.ts'
 import {
   type Approve,
   type CreateRun,

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { systemClock } from '../core/clock.ts'
-import { makeFailures } from '../core/rate-limit.ts'
+import { makeFailures } from '../wire/rate-limit.ts'
 import { endpointOf, makeS3Authenticate } from './authenticate.ts'
 import { makeCredentials } from './credentials.ts'
 import { S3Error } from './errors.ts'

@@ -1,9 +1,10 @@
 // Finds the caller of an S3 request by its signature.
-import type { Sender } from '../core/client-address.ts'
+
 import type { Clock } from '../core/clock.ts'
 import { type Identity, WORK } from '../core/identity.ts'
-import type { Failures } from '../core/rate-limit.ts'
-import { targetOf } from '../core/target.ts'
+import type { Sender } from '../wire/client-address.ts'
+import type { Failures } from '../wire/rate-limit.ts'
+import { targetOf } from '../wire/target.ts'
 import { type CredentialIssuer, type Grant, type TableGrant, unknownKey } from './credentials.ts'
 import { S3Error } from './errors.ts'
 import {

@@ -1,7 +1,8 @@
 // Refusals in the format of S3. Source: Amazon S3 API Reference, "Error responses".
-import { toAppError } from '../core/error-response.ts'
+
 import { AppError, type ErrorCode, type ErrorStatus } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { toAppError } from '../wire/error-response.ts'
 import { element, xmlResponse } from './xml.ts'
 
 /** The names of S3 and their statuses. */

@@ -4,7 +4,7 @@ import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client } fr
 import { duringTests } from '../../tools/test/during.ts'
 import type { Resources } from '../access/service.ts'
 import { identityOf } from '../access/testing.ts'
-import { NO_PLUGINS } from '../core/plugin-settings.ts'
+import { NO_PLUGINS } from '../config/plugin-settings.ts'
 import { BUCKET as Bucket, openTestCatalog } from '../iceberg/test-catalog.ts'
 
 const KEY = 'key-of-the-tests'

@@ -2,10 +2,10 @@
 // Source: Amazon S3 API Reference.
 import { Elysia } from 'elysia'
 import type { Access } from '../core/access.ts'
-import { decodePath, targetOf } from '../core/target.ts'
 import { clientHasVersion, entityTag, preconditionOf } from '../http/conditions.ts'
 import { exchangeOf } from '../http/exchange.ts'
 import type { ObjectInfo } from '../objects/port.ts'
+import { decodePath, targetOf } from '../wire/target.ts'
 import { isS3Caller, type S3Caller } from './authenticate.ts'
 import { REGION } from './credentials.ts'
 import { accessDenied, type RefusedRequest, refusalWith, S3Error, s3Failure } from './errors.ts'

@@ -2,10 +2,10 @@ import { beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test
 import { useDatabase } from '../../tools/test/database.ts'
 import { until } from '../../tools/test/until.ts'
 import { addPipeline } from '../../workers/testing.ts'
+import type { App } from '../composition/server.ts'
+import { requestTo, testApp } from '../composition/test-app.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
-import type { App } from '../server.ts'
-import { requestTo, testApp } from '../test-app.ts'
 import { scheduleRoutes } from './routes.ts'
 import { makeScheduleService } from './service.ts'
 

@@ -9,7 +9,7 @@ import { Value } from '@sinclair/typebox/value'
 import type { AnyElysia } from 'elysia'
 import { DESCRIBED, type Described } from '../core/documented.ts'
 import { ErrorBody } from '../core/names.ts'
-import { documentedPath } from '../core/route-table.ts'
+import { documentedPath } from '../wire/route-table.ts'
 import {
   ANY_ERROR,
   commonErrors,

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { Elysia } from 'elysia'
-import { makeStaticFiles } from '../core/static-files.ts'
+import { makeStaticFiles } from '../wire/static-files.ts'
 import type { Json } from './schema.ts'
 
 /** Everything comes from this origin: no inline script, no frame. Swagger UI's icons are data addresses. */

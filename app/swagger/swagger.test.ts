@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { Type as t } from '@sinclair/typebox'
 import { Elysia, t as elysiaType } from 'elysia'
+import { requestTo, testApp } from '../composition/test-app.ts'
 import { documentedAs } from '../core/documented.ts'
 import { ErrorBody, Layer, NamespaceName, nullable } from '../core/names.ts'
-import { requestTo, testApp } from '../test-app.ts'
 
 const things = new Elysia({ prefix: '/things', tags: ['things'] })
   .get('', () => ({ things: [] }), {

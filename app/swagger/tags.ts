@@ -1,6 +1,6 @@
 // The groups of operations, in the order of the document.
 import type { AnyElysia } from 'elysia'
-import { documentedPath } from '../core/route-table.ts'
+import { documentedPath } from '../wire/route-table.ts'
 import type { Json } from './schema.ts'
 
 type InternalRoute = AnyElysia['routes'][number]

@@ -4,8 +4,8 @@ import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { BadGlob, checkGlob } from '../../lake/pipeline/glob.ts'
 import { BadCron, checkCron } from '../../machines/cron.ts'
 import { AppError, invalid } from '../core/errors.ts'
-import { unknownName } from '../core/unknown-fields.ts'
-import { refusalOfValue } from '../core/validation.ts'
+import { unknownName } from '../wire/unknown-fields.ts'
+import { refusalOfValue } from '../wire/validation.ts'
 import { CONFIGS, type TriggerType, type TypedConfig } from './schema.ts'
 
 const checks = new Map<TriggerType, TypeCheck<TSchema>>()

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { openTestCatalog, type TestCatalog } from '../iceberg/test-catalog.ts'
 import { StoreUnavailable } from '../objects/port.ts'
 import { requireLakeRoot } from './lake-root.ts'
-import { openTestCatalog, type TestCatalog } from '../iceberg/test-catalog.ts'
 
 setDefaultTimeout(60_000)
 

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { directObjects } from '../../workers/runtime/object-calls.ts'
+import type { TestAttempt } from '../iceberg/test-catalog.ts'
+import { openForeignEngine } from '../iceberg/test-foreign-engine.ts'
 import type { ReaperObjects } from '../retention/store/reaping.ts'
 import { headOfMain } from './store/branches.ts'
 import { keptCommit } from './store/kept-commits.ts'

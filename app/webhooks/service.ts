@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache'
 import type { Sql } from '../../drizzle/client.ts'
 import { clientTrace } from '../../ground/telemetry/trace.ts'
-import type { Sender } from '../core/client-address.ts'
 import { AppError, invalid } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
-import { type Buckets, type Failures, tooManyRequests } from '../core/rate-limit.ts'
 import { hashOfToken } from '../triggers/service.ts'
+import type { Sender } from '../wire/client-address.ts'
+import { type Buckets, type Failures, tooManyRequests } from '../wire/rate-limit.ts'
 import { answerCalls, makeCalls, WEBHOOK_CALLS_WAITING } from './calls.ts'
 
 export interface WebhookDeps {

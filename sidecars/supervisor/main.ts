@@ -179,7 +179,7 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
 
 /** Returns the command of the API process. If the API does not run on Bun, its workers run in a separate process. */
 async function describeRuntime({ apiRuntime, dataDir }: Settings) {
-  if (apiRuntime === 'bun') return { runtime: [process.execPath, 'app/main.ts'] }
+  if (apiRuntime === 'bun') return { runtime: [process.execPath, 'app/entry/main.ts'] }
   const binary = Bun.which(apiRuntime)
   if (binary === null)
     throw new Refusal(
@@ -189,9 +189,9 @@ async function describeRuntime({ apiRuntime, dataDir }: Settings) {
   const env = { WORKERS_PORT: String(held.port), WORKERS_TOKEN: randomBytes(32).toString('hex') }
   const workers = { held, env }
   if (apiRuntime === 'deno')
-    return { runtime: [binary, 'run', '--allow-all', ...DENO_OPTIONS, 'app/main-deno.ts'], workers }
+    return { runtime: [binary, 'run', '--allow-all', ...DENO_OPTIONS, 'app/entry/main-deno.ts'], workers }
   const folder = join(dataDir, 'run', 'api-node')
-  const built = await buildForNode({ root, entry: 'app/main-node.ts', folder })
+  const built = await buildForNode({ root, entry: 'app/entry/main-node.ts', folder })
   return { runtime: [binary, ...NODE_OPTIONS, built], workers }
 }
 

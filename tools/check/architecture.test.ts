@@ -50,18 +50,22 @@ test.each([
   ],
   ['app/runs/service.ts', `export { runRoutes } from './routes.ts'`, 'stand above services'],
   ['app/runs/service.ts', `import { drafts } from '../pipelines/store.ts'`, 'call app/pipelines/service.ts'],
-  ['workers/threads/loop.ts', `import { makeServer } from '../../app/server.ts'`, 'stand above services'],
+  [
+    'workers/threads/loop.ts',
+    `import { makeServer } from '../../app/composition/server.ts'`,
+    'stand above services',
+  ],
   ['sidecars/runner/engine.ts', `import { limits } from '../../app/limits.ts'`, 'over RPC'],
   ['e2e/runs.spec.ts', `import { runs } from '../../drizzle/schema/run.ts'`, 'speak HTTP'],
   ['console/api/client.ts', `import { runRoutes } from '../../app/runs/routes.ts'`, 'import types only'],
   ['console/design/format.ts', `const now = new Date()`, 'take a Clock'],
-  ['app/server.ts', `import './main.ts'`, 'start it by path'],
+  ['app/composition/server.ts', `import '../entry/main.ts'`, 'start it by path'],
   ['app/runs/service.ts', `const file = Bun.file('x')`, 'node: modules'],
   ['lake/cache.ts', `import { Database } from 'bun:sqlite'`, 'node: modules'],
   ['app/runs/service.ts', `const now = Date.now()`, 'take a Clock'],
   ['workers/threads/loop.ts', `const now = new Date()`, 'take a Clock'],
   ['app/runs/service.ts', `const id = Math.random()`, 'take newId'],
-  ['drizzle/client.ts', `const url = process.env.DATABASE_URL`, 'app/core/config.ts'],
+  ['drizzle/client.ts', `const url = process.env.DATABASE_URL`, 'app/config/config.ts'],
 ])('reports in %s: %s', (path, source, advice) => {
   const violations = violationsOf({ path, source: `${source}\nexport {}` })
   expect(violations).toHaveLength(1)
@@ -71,7 +75,10 @@ test.each([
 test.each([
   ['app/runs/service.ts', `import { runs } from './store.ts'`],
   ['app/runs/routes.ts', `import { Elysia } from 'elysia'`],
-  ['app/main.ts', `import { makeServer } from './server.ts'; Bun.serve({ port: Number(process.env.PORT) })`],
+  [
+    'app/entry/main.ts',
+    `import { makeServer } from '../composition/server.ts'; Bun.serve({ port: Number(process.env.PORT) })`,
+  ],
   ['app/core/clock.ts', `export const now = () => new Date()`],
   ['lake/type.ts', `/* neither Bun.file nor Date.now() */ export const day = (ms: number) => new Date(ms)`],
   ['machines/cron.ts', `import { Cron } from 'croner'`],

@@ -9,7 +9,7 @@ export type Import = { specifier: string; isTypeOnly: boolean }
 
 /** Entry files. Threads and processes start by path, so no file imports an entry file. Entry files may import anything. */
 const ENTRY =
-  /^(app\/main(-node|-deno)?|workers\/main|workers\/[\w-]+\.worker|simulation\/main|sidecars\/[\w-]+\/main|console\/build|examples\/demo|bench\/main)\.ts$/
+  /^(app\/entry\/main(-node|-deno)?|workers\/main|workers\/[\w-]+\.worker|simulation\/main|sidecars\/[\w-]+\/main|console\/build|examples\/demo|bench\/main)\.ts$/
 /**
  * Files for tests. They may import from every layer, and may read time, randomness and environment. So may all files that
  * import `bun:test`.
@@ -52,7 +52,7 @@ const TOO_HEAVY_FOR_WORKERS = /^(elysia|@elysiajs\/|@aws-sdk\/|apache-arrow)/
 
 /** Files that may read time, randomness and the environment. */
 const DOORS =
-  /^(app\/core\/(config|clock|ids)\.ts$|console\/(design\/clock\.tsx|build\.ts)$|sidecars\/|e2e\/|bench\/|examples\/)/
+  /^(app\/(config\/config|core\/(clock|ids))\.ts$|console\/(design\/clock\.tsx|build\.ts)$|sidecars\/|e2e\/|bench\/|examples\/)/
 const OUTSIDE = [
   {
     pattern: /\bDate\.now\(|\bnew Date\b(?!\s*\([^)])/,
@@ -63,7 +63,7 @@ const OUTSIDE = [
   {
     pattern: /\bprocess\.env\b/,
     name: 'the environment',
-    instead: 'parse it in app/core/config.ts and pass the value in',
+    instead: 'parse it in app/config/config.ts and pass the value in',
   },
 ]
 
@@ -184,9 +184,7 @@ const sliceOf = (path: string) => posix.dirname(path).replace(/\/store$/, '')
 
 const layerOf = (path: string) => path.split('/')[0] ?? ''
 const isAboveServices = (path: string) =>
-  /^app\/((.+\/)?(page-)?routes|composition\/[\w-]+|server|compose|process|node-server|main(-\w+)?)\.ts$/.test(
-    path,
-  )
+  /^app\/((.+\/)?(page-)?routes|composition\/[\w-]+|entry\/[\w-]+)\.ts$/.test(path)
 const mayNameBun = (path: string) =>
   ENTRY.test(path) || TEST.test(path) || /^(workers|sidecars|examples)\//.test(path)
 

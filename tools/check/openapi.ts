@@ -3,13 +3,13 @@
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { composeService } from '../../app/compose.ts'
+import { composeService } from '../../app/composition/compose.ts'
 import type { ServiceParts } from '../../app/composition/parts.ts'
+import { testLog } from '../../app/composition/test-app.ts'
+import { parseConfig } from '../../app/config/config.ts'
 import { systemClock } from '../../app/core/clock.ts'
-import { parseConfig } from '../../app/core/config.ts'
 import { newId } from '../../app/core/ids.ts'
 import { makeMetrics } from '../../app/core/metrics.ts'
-import { testLog } from '../../app/test-app.ts'
 
 const DOCS = join(import.meta.dirname, '..', '..', 'docs')
 const PRESENT = join(DOCS, 'openapi.json')

@@ -4,14 +4,14 @@
  */
 import { cp, mkdir, rm } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
-import { checkoutIn } from '../../app/checkout.ts'
+import { checkoutIn } from '../../app/entry/checkout.ts'
 import { version } from '../../package.json'
 
 const root = join(import.meta.dirname, '..', '..')
 const MAIN = 'tools/packages/main.ts'
 /** Every file that the service starts by path: its servers, its threads, and the processes of its engines. */
 const ENTRIES = [
-  'app/main.ts',
+  'app/entry/main.ts',
   'sidecars/{runner,query,supervisor}/main.ts',
   'sidecars/**/*.main.ts',
   'sidecars/**/*.preload.ts',

@@ -8,7 +8,7 @@ import { problemAt, problemOfSidecar } from '../../sidecars/supervisor/ready.ts'
 /** Entry files of the commands, with the default ports of the servers. */
 const COMMANDS: Record<string, { entry: string; port: string }> = {
   start: { entry: 'sidecars/supervisor/main.ts', port: '8080' },
-  api: { entry: 'app/main.ts', port: '8080' },
+  api: { entry: 'app/entry/main.ts', port: '8080' },
   runner: { entry: 'sidecars/runner/main.ts', port: '8081' },
   query: { entry: 'sidecars/query/main.ts', port: '8082' },
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import net from 'node:net'
-import { testLog } from '../../app/test-app.ts'
+import { testLog } from '../../app/composition/test-app.ts'
 import { openDatabase } from '../../drizzle/client.ts'
 import { eachLine } from '../../sidecars/supervisor/lines.ts'
 import { useDatabase } from '../../tools/test/database.ts'

@@ -1,6 +1,6 @@
 // The background work: its threads, their start messages, and the handling of their messages. The threads live in the API
 // process if it runs on Bun, otherwise in a separate process (workers/main.ts).
-import type { Config } from '../../app/core/config.ts'
+import type { Config } from '../../app/config/config.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import {

@@ -2,8 +2,8 @@
 import { computed, pick, select } from '../../../drizzle/rows.ts'
 import { landingZones, namespaces, pipelines } from '../../../drizzle/schema/index.ts'
 import type { Resource, ResourceType } from '../../core/access.ts'
-import { pipelineFolderOf, zoneFolderOf } from '../../core/paths.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
+import { pipelineFolderOf, zoneFolderOf } from '../../wire/paths.ts'
 import { type LeftoversDeps, makeLeftovers } from './leftovers.ts'
 
 export type Resources = ReturnType<typeof makeResources>

@@ -5,8 +5,8 @@ import { landingFiles, landingZones } from '../../../drizzle/schema/index.ts'
 import { andVisibleId } from '../../../drizzle/visibility.ts'
 import type { Resource, Visible } from '../../core/access.ts'
 import { limits } from '../../core/limits.ts'
-import { zoneFolderOf } from '../../core/paths.ts'
 import type { ObjectStore } from '../../objects/port.ts'
+import { zoneFolderOf } from '../../wire/paths.ts'
 
 export type Attempt = { runId: string; attempt: number }
 export type Zone = { namespace: string; name: string }

@@ -41,7 +41,7 @@ export const SUITES: readonly Suite[] = [
     finds: 'a loss or a repetition after the kill, pause or full disk of a real process',
     minutes: 6,
     paths:
-      /^(workers|drizzle|machines|sidecars|e2e\/faults|app\/(runs|versions|iceberg|attempt-access|objects|core|http|retention|triggers|schedules|entry))\b/,
+      /^(workers|drizzle|machines|sidecars|e2e\/faults|app\/(runs|versions|iceberg|attempt-access|objects|core|wire|http|retention|triggers|schedules|entry))\b/,
   },
   {
     name: 'processes',
@@ -110,7 +110,7 @@ export const SUITES: readonly Suite[] = [
     finds: 'state that one replica keeps for itself, and clients that notice a restart or a kill',
     minutes: 6,
     paths:
-      /^(drizzle|workers|sidecars\/(rpc|objects|query)|app\/(runs|triggers|schedules|webhooks|versions|iceberg|attempt-access|objects|rpc|replicas|http)|tools\/test\/replicas)\//,
+      /^(drizzle|workers|sidecars\/(rpc|objects|query)|app\/(runs|triggers|schedules|webhooks|versions|iceberg|attempt-access|objects|rpc|replicas|http|wire)|tools\/test\/replicas)\//,
   },
   {
     name: 'upgrade',
@@ -125,7 +125,7 @@ export const SUITES: readonly Suite[] = [
     finds: 'an answer of the API that differs on Node or Deno',
     minutes: 1.1,
     paths:
-      /^app\/(http|core|s3|entry|server|process|compose|main|node)|^app\/[\w-]+\.ts$|^tools\/test\/runtimes/,
+      /^app\/(http|wire|config|core|s3|entry|composition)|^tools\/test\/runtimes/,
   },
   {
     name: 'sail',
@@ -170,6 +170,6 @@ export const SUITES: readonly Suite[] = [
     command: ['test:packages'],
     finds: 'an archive, image, chart or unit that does not start',
     minutes: 1.7,
-    paths: /^(tools\/(packages|test\/packages)|sidecars\/(supervisor|core)|app\/core\/config|LICENSE)/,
+    paths: /^(tools\/(packages|test\/packages)|sidecars\/(supervisor|core)|app\/config|LICENSE)/,
   },
 ]

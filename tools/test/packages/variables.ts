@@ -2,7 +2,7 @@
  * Checks the variables that a package sets. The parsers of the service itself read them, so there is no second list of variables.
  * A name that no parser asks for is unknown, and a value that a parser refuses is wrong.
  */
-import { parseConfig } from '../../../app/core/config.ts'
+import { parseConfig } from '../../../app/config/config.ts'
 import { parseSettings as parseQuery } from '../../../sidecars/query/settings.ts'
 import { parseSettings as parseRunner } from '../../../sidecars/runner/settings.ts'
 

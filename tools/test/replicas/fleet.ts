@@ -35,7 +35,7 @@ export type Kind = (typeof KINDS)[number]
 export type Sizes = Record<Kind, number>
 
 const ENTRIES: Record<Kind, string> = {
-  api: 'app/main.ts',
+  api: 'app/entry/main.ts',
   runner: 'sidecars/runner/main.ts',
   query: 'sidecars/query/main.ts',
 }

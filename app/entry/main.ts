@@ -1,9 +1,9 @@
 // Entry of the API process on Bun. Background work runs in threads of the same process.
 
-import { startEffects } from '../workers/dispatcher/effects.ts'
-import { countInto } from '../workers/messages/counted.ts'
-import { answerObjectCall } from '../workers/runtime/object-calls.ts'
-import { makeThreads } from '../workers/runtime/threads.ts'
+import { startEffects } from '../../workers/dispatcher/effects.ts'
+import { countInto } from '../../workers/messages/counted.ts'
+import { answerObjectCall } from '../../workers/runtime/object-calls.ts'
+import { makeThreads } from '../../workers/runtime/threads.ts'
 import { serveOnNode } from './node-server.ts'
 import { runProcess } from './process.ts'
 

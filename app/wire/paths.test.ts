@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
+import { AppError } from '../core/errors.ts'
 import { fileTypeOf } from '../files/file-type.ts'
-import { AppError } from './errors.ts'
 import { baseName, filePath, listPrefix, pathFromUrl, pipelineFolderOf } from './paths.ts'
 
 const refused = (read: () => unknown) => {

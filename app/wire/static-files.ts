@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
-import { notFound } from './errors.ts'
+import { notFound } from '../core/errors.ts'
 
 const TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',

@@ -1,23 +1,22 @@
 // The life of an API process on any runtime: read the environment, compose the service, answer requests, stop in order. The
 // entry files supply the HTTP server and the background work.
 import process from 'node:process'
-import { type Database, migrate, openDatabase, type Sql, UnknownHistory } from '../drizzle/client.ts'
-import { endInOrder, endWithParent } from '../ground/process/lifeline.ts'
-import { startTracing } from '../ground/telemetry/spans.ts'
-import { requireLakeRoot } from './versions/lake-root.ts'
+import { type Database, migrate, openDatabase, type Sql, UnknownHistory } from '../../drizzle/client.ts'
+import { endInOrder, endWithParent } from '../../ground/process/lifeline.ts'
+import { startTracing } from '../../ground/telemetry/spans.ts'
+import { composeService, type Service } from '../composition/compose.ts'
+import type { App } from '../composition/server.ts'
+import { type Config, ConfigError, KEY_LENGTH_MIN, parseConfig } from '../config/config.ts'
+import type { ProcessBackground } from '../core/background.ts'
+import { systemClock as clock } from '../core/clock.ts'
+import { newId } from '../core/ids.ts'
+import { batchLines, type Log, makeLog } from '../core/log.ts'
+import { type Metrics, makeMetrics } from '../core/metrics.ts'
+import { openObjectStore } from '../objects/open.ts'
+import { type ObjectStore, StoreUnavailable } from '../objects/port.ts'
+import { FILE_BYTES_MAX } from '../s3/new-files.ts'
+import { requireLakeRoot } from '../versions/lake-root.ts'
 import { withCheckout } from './checkout.ts'
-import { composeService, type Service } from './compose.ts'
-import type { ProcessBackground } from './core/background.ts'
-import { systemClock as clock } from './core/clock.ts'
-import { type Config, ConfigError, KEY_LENGTH_MIN, parseConfig } from './core/config.ts'
-import { newId } from './core/ids.ts'
-import { batchLines, type Log, makeLog } from './core/log.ts'
-import { type Metrics, makeMetrics } from './core/metrics.ts'
-import { openObjectStore } from './objects/open.ts'
-import { type ObjectStore, StoreUnavailable } from './objects/port.ts'
-import { FILE_BYTES_MAX } from './s3/new-files.ts'
-import type { App } from './server.ts'
-import { settleLakeRoot } from './versions/lake-root.ts'
 
 /** Time of a slow statement: lists, lineage, the audit log. */
 const PATIENT_STATEMENT_MS = 30_000
@@ -132,7 +131,7 @@ async function startTelemetry({ tracing, metricsExport }: Config, metrics: Metri
   const stopTracing = await startTracing(tracing, 'api')
   if (metricsExport === null) return stopTracing
   // The packages are loaded only with a collector.
-  const { exportMetrics } = await import('./core/otlp-metrics.ts')
+  const { exportMetrics } = await import('../core/otlp-metrics.ts')
   const stopMetrics = exportMetrics(metricsExport, metrics.objects, clock)
   return async () => void (await Promise.all([stopTracing(), stopMetrics()]))
 }

@@ -1,5 +1,5 @@
 import type { ValidationError } from 'elysia'
-import { AppError, invalid } from './errors.ts'
+import { AppError, invalid } from '../core/errors.ts'
 
 const MESSAGE_MAX = 300
 const FIELD_MAX = 100

@@ -1,5 +1,5 @@
 import { type Layer, layerOf } from '../../ground/names.ts'
-import { invalid } from './errors.ts'
+import { invalid } from '../core/errors.ts'
 import { decodePath } from './target.ts'
 
 /** Maximum segments of the path of a file. Bun's router reads a hundred segments of an address. */

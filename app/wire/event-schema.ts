@@ -1,6 +1,6 @@
 // Schemas of server-sent events for the OpenAPI document.
 import { type TSchema, Type as t } from '@sinclair/typebox'
-import { documentedAs } from './documented.ts'
+import { documentedAs } from '../core/documented.ts'
 
 /** Data of an event that ends a stream: the resource is gone or unreadable. */
 export const StreamError = t.Object({ message: t.String() }, { title: 'StreamError' })

@@ -1,6 +1,6 @@
 // The host names of the service. In an open service, this check prevents DNS rebinding. A site can let its name resolve to our
 // address; for the browser, its pages then share our origin. Only `Host` still shows the name that the page used.
-import { AppError, invalid } from './errors.ts'
+import { AppError, invalid } from '../core/errors.ts'
 import { targetHost } from './target.ts'
 
 /**

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
 import { makeApiKeys } from '../auth/api-keys.ts'
+import { requestTo, testApp } from '../composition/test-app.ts'
+import { ANONYMOUS } from '../core/identity.ts'
 import { makeAuthenticate } from '../http/auth.ts'
-import { requestTo, testApp } from '../test-app.ts'
-import { ANONYMOUS } from './identity.ts'
 import { makeBuckets, makeFailures, makeLimitRequest, networkOf } from './rate-limit.ts'
 import type { Route } from './route-table.ts'
 

@@ -1,7 +1,7 @@
 // Servers resolve `..` and `%2e%2e` in an address, and read `\` as `/`, before they forward a request. The path rules would
 // then check another path than the client sent. Such an address is forwarded in one encoded segment: servers do not resolve the
 // segment, and the path rules refuse it.
-import { targetOf } from './core/target.ts'
+import { targetOf } from '../wire/target.ts'
 
 const FILES = '/api/v1/files'
 

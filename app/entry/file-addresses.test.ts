@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { pathFromUrl } from './core/paths.ts'
+import { pathFromUrl } from '../wire/paths.ts'
 import { asSent, unresolved } from './file-addresses.ts'
 
 const FILES = '/api/v1/files/'

@@ -2,7 +2,7 @@
 // and the error lists the known names. Two rules keep clients working. An update may send back the fields of its resource's
 // own answer with their present values. Query parameters that begin with `_` are ignored.
 import { isDeepStrictEqual } from 'node:util'
-import { AppError, invalid } from './errors.ts'
+import { AppError, invalid } from '../core/errors.ts'
 
 /** The part of a JSON schema that names fields. */
 interface Schema {

@@ -1,11 +1,11 @@
 // Token buckets: each client has a bucket, which refills over time. An LRU cache holds the buckets; an evicted bucket is full.
 
 import { LRUCache } from 'lru-cache'
+import type { Clock } from '../core/clock.ts'
+import { AppError } from '../core/errors.ts'
+import type { Identity } from '../core/identity.ts'
+import { limits } from '../core/limits.ts'
 import { isForwarded, type Sender } from './client-address.ts'
-import type { Clock } from './clock.ts'
-import { AppError } from './errors.ts'
-import type { Identity } from './identity.ts'
-import { limits } from './limits.ts'
 import type { Route } from './route-table.ts'
 
 export interface RateLimit {

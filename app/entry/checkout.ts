@@ -2,7 +2,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Config } from './core/config.ts'
+import type { Config } from '../config/config.ts'
 
 export interface Checkout {
   commit: string
@@ -12,7 +12,7 @@ export interface Checkout {
 
 type Build = Pick<Config, 'gitCommit' | 'buildTime'>
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const UNKNOWN = 'unknown'
 
 /** Adds the commit and time of this checkout to the configuration, unless the environment names a build. */

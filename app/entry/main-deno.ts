@@ -1,9 +1,9 @@
 // Entry of the API process on Deno. Background work runs in the Bun process at workers/main.ts.
 import process from 'node:process'
-import { startEffects } from '../workers/dispatcher/effects.ts'
-import { joinWorkers, linkFrom } from '../workers/runtime/link.ts'
-import type { Peer } from './core/client-address.ts'
-import { namesOneHost } from './core/own-host.ts'
+import { startEffects } from '../../workers/dispatcher/effects.ts'
+import { joinWorkers, linkFrom } from '../../workers/runtime/link.ts'
+import type { Peer } from '../wire/client-address.ts'
+import { namesOneHost } from '../wire/own-host.ts'
 import { asSent } from './file-addresses.ts'
 import { runProcess } from './process.ts'
 

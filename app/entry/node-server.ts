@@ -3,12 +3,12 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { NodeRequest, NodeResponse, patchGlobalRequest, sendNodeResponse } from 'srvx/node'
-import type { Peer } from './core/client-address.ts'
-import { namesOneHost } from './core/own-host.ts'
+import type { App } from '../composition/server.ts'
+import { closeStalledAnswers } from '../http/stalled-answers.ts'
+import type { Peer } from '../wire/client-address.ts'
+import { namesOneHost } from '../wire/own-host.ts'
 import { unresolved } from './file-addresses.ts'
-import { closeStalledAnswers } from './http/stalled-answers.ts'
 import { HEADERS_SECONDS, IDLE_SECONDS, type Serving } from './process.ts'
-import type { App } from './server.ts'
 
 /** Limits for draining an unread body. Beyond either limit, the connection is closed. */
 const DRAINED_BYTES_MAX = 256 * 1_048_576

@@ -1,6 +1,6 @@
 // Reads variables of the environment and collects their errors.
 import { BlockList } from 'node:net'
-import { networksOf } from './client-address.ts'
+import { networksOf } from '../wire/client-address.ts'
 
 const MIB = 1_048_576
 

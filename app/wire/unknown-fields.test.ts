@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { Type as t } from '@sinclair/typebox'
-import { AppError } from './errors.ts'
+import { AppError } from '../core/errors.ts'
 import {
   bodyFieldsOf,
   checkFields,

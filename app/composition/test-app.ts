@@ -1,12 +1,12 @@
 // Helpers for slice tests: the whole HTTP application around the plugins under test.
 import { BlockList } from 'node:net'
-import { noAudit } from './audit/service.ts'
-import { systemClock } from './core/clock.ts'
-import { newId } from './core/ids.ts'
-import type { Fields, Log } from './core/log.ts'
-import { makeMetrics } from './core/metrics.ts'
-import { NO_PLUGINS } from './core/plugin-settings.ts'
-import { accessDenied } from './s3/errors.ts'
+import { noAudit } from '../audit/service.ts'
+import { NO_PLUGINS } from '../config/plugin-settings.ts'
+import { systemClock } from '../core/clock.ts'
+import { newId } from '../core/ids.ts'
+import type { Fields, Log } from '../core/log.ts'
+import { makeMetrics } from '../core/metrics.ts'
+import { accessDenied } from '../s3/errors.ts'
 import { type App, type AppParts, buildApp } from './server.ts'
 
 export const testConfig: AppParts['config'] = {

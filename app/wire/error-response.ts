@@ -3,7 +3,15 @@
 import { NotFoundError, ParseError, ValidationError } from 'elysia'
 import { isOfConnection } from '../../drizzle/errors.ts'
 import { isDiskFull } from '../../lake/disk-floor.ts'
-import { AppError, diskFull, invalid, notFound, RETRY_AFTER_SECONDS, retryLater, TYPE_OF } from './errors.ts'
+import {
+  AppError,
+  diskFull,
+  invalid,
+  notFound,
+  RETRY_AFTER_SECONDS,
+  retryLater,
+  TYPE_OF,
+} from '../core/errors.ts'
 import { refusalOf } from './validation.ts'
 
 /** The error envelope of the specification, with the headers of the error. */
