@@ -124,8 +124,7 @@ export const SUITES: readonly Suite[] = [
     command: ['test:runtimes'],
     finds: 'an answer of the API that differs on Node or Deno',
     minutes: 1.1,
-    paths:
-      /^app\/(http|wire|config|core|s3|entry|composition)|^tools\/test\/runtimes/,
+    paths: /^app\/(http|wire|config|core|s3|entry|composition)|^tools\/test\/runtimes/,
   },
   {
     name: 'sail',
