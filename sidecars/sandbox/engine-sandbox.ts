@@ -95,7 +95,7 @@ const SYSTEM_FILES = [
   '/proc/meminfo',
 ]
 /** The service's own code that engines execute. No directory that could contain data may be listed. */
-const CODE = ['sidecars', 'lake', 'proto', 'package.json', 'tsconfig.json', 'bunfig.toml']
+const CODE = ['sidecars', 'ground', 'lake', 'proto', 'package.json', 'tsconfig.json', 'bunfig.toml']
 
 /** Returns the sandbox of this step. */
 export function engineSandboxOf(step: EngineSandboxStep, view: EngineView): EngineSandbox {

@@ -102,9 +102,16 @@ const COMMON = [
   ...['/lib', '/lib64', '/usr/lib', '/usr/lib64', '/usr/local/lib', '/etc/ld.so.cache', '/etc/localtime'],
   ...['/usr/share/zoneinfo', '/dev/null', '/dev/zero', '/dev/random', '/dev/urandom'],
   ...['/sys/devices/system/cpu', '/sys/fs/cgroup', '/proc/meminfo'],
-  ...['sidecars', 'lake', 'proto', 'node_modules', 'package.json', 'tsconfig.json', 'bunfig.toml'].map(
-    (name) => join(import.meta.dirname, '../..', name),
-  ),
+  ...[
+    'sidecars',
+    'ground',
+    'lake',
+    'proto',
+    'node_modules',
+    'package.json',
+    'tsconfig.json',
+    'bunfig.toml',
+  ].map((name) => join(import.meta.dirname, '../..', name)),
   process.execPath,
 ]
 const own = (done: readonly Did[]) => [...new Set(done.map(({ process }) => `/proc/${process}`))]

@@ -155,7 +155,7 @@ test('children end when their supervisor is killed', async () => {
     const part = (name) => childProcess({
       name, cwd: '/', stopDeadlineMs: 1000, env: () => process.env, log: (name, message) => console.log(message),
       command: [process.execPath, '-e', \`
-        const { endWithParent } = await import('${join(import.meta.dirname, '..', '..', 'app', 'core', 'process', 'lifeline.ts')}')
+        const { endWithParent } = await import('${join(import.meta.dirname, '..', '..', 'ground', 'process', 'lifeline.ts')}')
         endWithParent(process.env, () => process.exit(0))
         console.log('up ' + process.pid)\`],
     })
