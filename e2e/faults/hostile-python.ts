@@ -1,4 +1,4 @@
-// Python pipelines that attack their runner over the channel between the two. Each must fail alone.
+// A Python pipeline that attacks its runner over the channel between the two. It must fail alone.
 
 /** Writes to the runner past Python's own channel. The last socket or pipe descriptor leads to the runner. */
 const CHANNEL = `
@@ -13,22 +13,13 @@ outgoing = max(fd for fd in range(3, 64) if leads_to_runner(fd))
 def say(data):
     while data:
         data = data[os.write(outgoing, data):]
-def call(number, sql="select 1"):
+def call(number, sql):
     say(b'{"call":%d,"method":"relate","sql":"%s","params":[]}\\n' % (number, sql.encode()))
 `
 
-/** Sources by name. Each source starts and then fails. */
-export const HOSTILE_PYTHON: Record<string, string> = {
-  'calls without reading an answer, then an exit': `${CHANNEL}
-for n in range(5000):
-    call(n + 1)
-os._exit(0)`,
-  'a call, then an exit': `${CHANNEL}
-call(1, "select range from range(1000000)")
-os._exit(0)`,
-  'calls that are never read, slowly': `${CHANNEL}
+/** Never reads the answers of the engine. Attacks that need no engine are in the runner's `hostile.test.ts`. */
+export const HOSTILE_PYTHON = `${CHANNEL}
 for n in range(40):
     call(n + 1, "select " + ", ".join(f"1 as column_{i}" for i in range(500)))
     time.sleep(0.05)
-os._exit(1)`,
-}
+os._exit(1)`

@@ -70,15 +70,13 @@ process.exit(report() ? 0 : 1)
 async function soak(service: Tree): Promise<void> {
   for (const [name, [file, source]] of Object.entries(NORMAL))
     await tree.publish(name, source, file.endsWith('.py') ? 'python' : 'sql')
-  const hostile = Object.values(HOSTILE_PYTHON).map((source, n) => ({ name: `hostile_${n}`, source }))
-  for (const { name, source } of hostile) await tree.publish(name, source, 'python')
+  await tree.publish('hostile', HOSTILE_PYTHON, 'python')
   const endAt = Date.now() + minutes * 60_000
   const reporting = setInterval(report, REPORT_EVERY_MS)
   const normal = Object.keys(NORMAL)
-  const hostileNames = hostile.map(({ name }) => name)
   await Promise.all([
     ...workers(NORMAL_AT_ONCE, endAt, (n) => runNormal(pick(normal, n))),
-    ...workers(HOSTILE_AT_ONCE, endAt, (n) => runHostile(pick(hostileNames, n))),
+    ...workers(HOSTILE_AT_ONCE, endAt, () => runHostile('hostile')),
     ...workers(TRAFFIC_AT_ONCE, endAt, (n) => send(service, pick(TRAFFIC, n))),
     probeHealth(service, endAt),
     watchProcesses(service, endAt),

@@ -351,6 +351,16 @@ described('a failed Python run', () => {
     ['import sys; sys.exit(3)', 'pipeline.py line 1: SystemExit: 3'],
     ['import os; os._exit(3)', 'pipeline.py: the Python process ended: exit code 3 before the result'],
     ['import ctypes; ctypes.string_at(0)', /^pipeline.py: the Python process ended: .*SIGSEGV/],
+    ['def a(): a()\na()', /^pipeline.py line 1: RecursionError/],
+    [
+      'import pathlib\nresult = pathlib.Path("/etc/passwd")',
+      /^pipeline.py line 2: result is of type pathlib.PosixPath/,
+    ],
+    ['result = (x for x in iter(int, 1))', /^pipeline.py line 1: result is of type generator/],
+    [
+      'open("json.py", "w").write("raise SystemExit(7)")\nimport sys\nsys.path.insert(0, ".")\nsys.modules.clear()\nimport json',
+      /^pipeline\.py/,
+    ],
     ['import nothing_like_it', "pipeline.py line 1: ModuleNotFoundError: No module named 'nothing_like_it'"],
     ['open("/etc/passwd")', /^pipeline.py line 1: .*(Permission denied|No such file)/],
     [

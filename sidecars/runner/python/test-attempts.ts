@@ -53,7 +53,10 @@ export const ATTEMPTS: Record<string, string> = {
   'opens the memory of the machine': 'result = [{"a": str(open("/dev/mem", "rb").read(1))}]',
   'opens the terminal': 'result = [{"a": str(open("/dev/tty", "rb").fileno())}]',
   'makes an anonymous memory file': 'result = [{"a": must(libc.syscall(319, b"x", 0))}]',
+  'opens a file in shared memory': 'open("/dev/shm/sluice-was-here", "w"); result = [{"a": 1}]',
+  'leaves by its directory': 'os.chdir("/"); result = [{"a": str(os.listdir("/root"))}]',
   // processes
+  'reads its own memory in /proc': 'result = [{"a": str(open("/proc/self/mem", "rb"))}]',
   'reads its environment in /proc': 'result = [{"a": open("/proc/self/environ").read()}]',
   'reads the environment of its parent': 'result = [{"a": open("/proc/%d/environ" % PARENT).read()}]',
   'reads the memory of its parent': 'result = [{"a": str(open("/proc/%d/mem" % PARENT, "rb"))}]',
@@ -70,6 +73,11 @@ export const ATTEMPTS: Record<string, string> = {
   'signals all processes': 'must(libc.kill(-1, 0)); result = [{"a": 1}]',
   'makes a file signal its parent':
     'import fcntl; fcntl.fcntl(2, fcntl.F_SETOWN, PARENT); result = [{"a": 1}]',
+  'signals the first process': 'os.kill(1, 0); result = [{"a": 1}]',
+  'signals a thread of its parent': 'must(libc.syscall(200, PARENT, 0)); result = [{"a": 1}]',
+  'lowers the priority of its parent': 'os.setpriority(os.PRIO_PROCESS, PARENT, 19); result = [{"a": 1}]',
+  'raises its own priority': 'os.nice(-20); result = [{"a": 1}]',
+  'starts a session': 'os.setsid(); result = [{"a": 1}]',
   'slows its parent down': 'os.sched_setaffinity(PARENT, {0}); result = [{"a": 1}]',
   'limits its parent':
     'import resource; resource.prlimit(PARENT, resource.RLIMIT_NOFILE, (1, 1)); result = [{"a": 1}]',
@@ -90,6 +98,9 @@ export const ATTEMPTS: Record<string, string> = {
   'fetches a page':
     'import urllib.request; urllib.request.urlopen("http://%s:%d/" % DATABASE, timeout=1); result = [{"a": 1}]',
   'opens a socket by system call': 'result = [{"a": must(libc.socket(2, 1, 0))}]',
+  'opens a socket of version 6': 'import socket; socket.socket(socket.AF_INET6); result = [{"a": 1}]',
+  'opens a datagram socket': 'result = [{"a": must(libc.socket(2, 2, 0))}]',
+  'opens a socket to the hypervisor': 'result = [{"a": must(libc.socket(40, 1, 0))}]',
   'opens a raw socket': 'result = [{"a": must(libc.socket(17, 3, 0))}]',
   'opens a netlink socket': 'result = [{"a": must(libc.socket(16, 3, 0))}]',
   'opens a Unix socket': 'result = [{"a": must(libc.socket(1, 1, 0))}]',
