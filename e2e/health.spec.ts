@@ -2,9 +2,7 @@
 import { expect, test } from '@playwright/test'
 import { getJson, readiness } from './resources.ts'
 
-test('liveness endpoints report the process and its build @runtime @health @health.live', async ({
-  request,
-}) => {
+test('liveness endpoints report the process and its build @health @health.live', async ({ request }) => {
   expect(await getJson(request, '/health')).toEqual({ status: 'healthy' })
   expect(await getJson(request, '/health/live')).toEqual({
     status: 'healthy',
@@ -34,7 +32,7 @@ test('readiness reports database, objects, runner and query service as healthy @
   }
 })
 
-test('metrics are text with the names of the specification @runtime @metrics', async ({ request }) => {
+test('metrics are text with the names of the specification @metrics', async ({ request }) => {
   const response = await request.get('/metrics')
   expect(response.headers()['content-type']).toContain('text/plain')
   const text = await response.text()

@@ -537,7 +537,7 @@ test('a landing upload has at most 32 MB @runtime @zones.upload.413 @limit.uploa
   expect((await getJson(request, '/api/v1/files', { prefix })).total).toBe(1)
 })
 
-test('repeated uploads with one Idempotency-Key store one file @runtime', async ({ request }) => {
+test('repeated uploads with one Idempotency-Key store one file', async ({ request }) => {
   const { url } = await newZone(request)
   const headers = { 'idempotency-key': fresh('landing') }
   const send = (file: ReturnType<typeof csv>) =>

@@ -10,7 +10,7 @@ async function answerOf(request: APIRequestContext, data: object) {
   return response.json()
 }
 
-test('a query reads a just merged table by both its names @runtime @query', async ({ request }) => {
+test('a query reads a just merged table by both its names @query', async ({ request }) => {
   const namespace = await newNamespace(request)
   await newTable(
     request,

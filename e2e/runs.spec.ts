@@ -146,7 +146,7 @@ test.describe('run requests with an Idempotency-Key', () => {
   const send = (request: APIRequestContext, key: string, data: object) =>
     request.post('/api/v1/runs', { data, headers: { 'Idempotency-Key': key } })
 
-  test('concurrent and repeated requests with one key create one run @runtime', async ({ request }) => {
+  test('concurrent and repeated requests with one key create one run', async ({ request }) => {
     const pipeline = await publishedPipeline(request)
     const { namespace, layer, name } = pipeline
     const body = { namespace, layer, pipeline: name }

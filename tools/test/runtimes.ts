@@ -1,7 +1,9 @@
 /**
- * `npm run test:runtimes`: runs the end-to-end tests with the tag `@runtime`, with the API on Node and on Deno. They touch what
- * the server, the streams and the modules of a runtime do differently. Node is the installation that runs npm. Deno is
- * installed when it is missing.
+ * `npm run test:runtimes`: runs the end-to-end tests with the tag `@runtime`, with the API on Node and on Deno. They are at most
+ * 25, because the portable `fetch` behind them is the same. They touch sockets, streams, uploads, aborted requests, headers,
+ * compression, Connect, gRPC, S3 signatures, large bodies and paths. Each service must also stop in time.
+ *
+ * Node is the installation that runs npm. Deno is installed when it is missing.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
