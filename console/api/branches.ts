@@ -1,5 +1,5 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
-import { api, ok } from './client.ts'
+import { api, given, ok } from './client.ts'
 import { ROWS_COMPARED, readDiff, rowsQuery, type TableChange } from './diff.ts'
 import { RUN_LISTS, useLiveRuns } from './live-runs.ts'
 import { boundsOf } from './paging.ts'
@@ -20,7 +20,7 @@ export const branchStatusIn = (text = 'open') => BRANCH_STATUSES.find((each) => 
 export const branchListQuery = (filters: { search?: string; status?: string; offset?: string }) => {
   const { search } = filters
   const status = branchStatusIn(filters.status)
-  const query = { ...(status && { status }), ...(search && { search }), ...boundsOf(filters.offset) }
+  const query = { ...given({ status, search }), ...boundsOf(filters.offset) }
   return queryOptions({
     queryKey: [...KEY, 'list', query],
     queryFn: () => ok(api.branches.get({ query })),

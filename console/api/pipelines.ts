@@ -1,5 +1,5 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
-import { api, LAYERS, ok } from './client.ts'
+import { api, given, LAYERS, ok } from './client.ts'
 import { readFile } from './files.ts'
 import { boundsOf } from './paging.ts'
 import { type DataOf, LIVE_MS, refresh, SLOW_MS } from './queries.ts'
@@ -33,13 +33,7 @@ export function pipelineFilterOf(filters: {
   const { search, namespace, tag } = filters
   const layer = LAYERS.find((each) => each === filters.layer)
   const state = STATES.find((each) => each === filters.state)
-  return {
-    ...(search && { search }),
-    ...(namespace && { namespace }),
-    ...(layer && { layer }),
-    ...(tag && { tag }),
-    ...(state && { state }),
-  }
+  return given({ search, namespace, layer, tag, state })
 }
 
 export const pipelineListQuery = (filters: Parameters<typeof pipelineFilterOf>[0] & { offset?: string }) => {
@@ -57,7 +51,7 @@ export type ListedPipeline = DataOf<typeof pipelineListQuery>['pipelines'][numbe
 export const suggestedPipelinesQuery = (search: string) =>
   queryOptions({
     queryKey: [...KEY, 'suggested', search],
-    queryFn: () => ok(api.pipelines.get({ query: { ...(search && { search }), limit: SUGGESTED } })),
+    queryFn: () => ok(api.pipelines.get({ query: { ...given({ search }), limit: SUGGESTED } })),
     placeholderData: keepPreviousData,
   })
 

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
-import { api, LAYERS, type LayerName, ok } from './client.ts'
+import { api, given, LAYERS, type LayerName, ok } from './client.ts'
 import { ROWS_COMPARED, rowsQuery, type TableChange } from './diff.ts'
 import { RUN_LISTS } from './live-runs.ts'
 import type { Named } from './pipelines.ts'
@@ -39,21 +39,17 @@ const oneOf = <Value extends string>(values: readonly Value[], text: string | un
 /** The filters of an address as the API has them. Unknown values are no filter. */
 export function runFilterOf(filters: Partial<Record<(typeof RUN_FILTERS)[number], string>>) {
   const { namespace, pipeline, branch, from, to } = filters
-  const layer = oneOf(LAYERS, filters.layer)
-  const status = oneOf(RUN_STATUSES, filters.status)
-  const sort = oneOf(SORTS, filters.sort)
-  const order = oneOf(['asc', 'desc'] as const, filters.order)
-  return {
-    ...(namespace && { namespace }),
-    ...(layer && { layer }),
-    ...(pipeline && { pipeline }),
-    ...(branch && { branch }),
-    ...(status && { status }),
-    ...(from && { from }),
-    ...(to && { to }),
-    ...(sort && { sort }),
-    ...(order && { order }),
-  }
+  return given({
+    namespace,
+    layer: oneOf(LAYERS, filters.layer),
+    pipeline,
+    branch,
+    status: oneOf(RUN_STATUSES, filters.status),
+    from,
+    to,
+    sort: oneOf(SORTS, filters.sort),
+    order: oneOf(['asc', 'desc'] as const, filters.order),
+  })
 }
 export type RunFilter = ReturnType<typeof runFilterOf>
 

@@ -1,5 +1,5 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
-import { api, LAYERS, ok } from './client.ts'
+import { api, given, LAYERS, ok } from './client.ts'
 import { boundsOf } from './paging.ts'
 import { type DataOf, queryClient, refresh, SLOW_MS } from './queries.ts'
 
@@ -28,10 +28,7 @@ export interface Version {
 }
 
 /** The version in the filters of an address. */
-export const versionIn = ({ branch, as_of: asOf }: Version): Version => ({
-  ...(branch && { branch }),
-  ...(asOf && { as_of: asOf }),
-})
+export const versionIn = ({ branch, as_of }: Version): Version => given({ branch, as_of })
 
 const tableAt = ({ ns, layer, name }: TableAt) => api.tables({ ns })({ layer })({ name })
 const keyOf = ({ ns, layer, name }: TableAt) => [...KEY, ns, layer, name]
@@ -40,13 +37,7 @@ const keyOf = ({ ns, layer, name }: TableAt) => [...KEY, ns, layer, name]
 export const tableListQuery = (filters: Partial<Record<(typeof TABLE_FILTERS)[number], string>>) => {
   const { search, namespace } = filters
   const layer = LAYERS.find((each) => each === filters.layer)
-  const query = {
-    ...(search && { search }),
-    ...(namespace && { namespace }),
-    ...(layer && { layer }),
-    ...versionIn(filters),
-    ...boundsOf(filters.offset),
-  }
+  const query = { ...given({ search, namespace, layer }), ...versionIn(filters), ...boundsOf(filters.offset) }
   return queryOptions({
     queryKey: [...KEY, 'list', query],
     queryFn: () => ok(api.tables.get({ query })),
