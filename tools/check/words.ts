@@ -2,9 +2,9 @@
  * Rules about sentences: `words.ts [path prefix ...]` prints every comment, document sentence, test title and commit subject
  * that breaks one. The rules are those of CONTRIBUTING.md.
  */
-import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { referenceFaults } from './documents.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const CODE =
@@ -153,25 +153,6 @@ export function titleFaults(path: string, source: string): string[] {
       ...(opening ? [`${path}:${line}: title begins with a relative pronoun: ${title.slice(0, 70)}`] : []),
     ]
   })
-}
-
-const NAME_IN_FILE = /`([A-Za-z_]\w*)`\s+\(`([\w./-]+\.\w+)`/g
-const FILE =
-  /`((?:app|bench|drizzle|e2e|examples|inspector|lake|machines|proto|sidecars|tools|workers|docs)\/[\w./-]+\.(?:ts|js|py|md|proto|json|sql|html|css))`/g
-
-/** `name (file)` pairs, and paths, that do not exist. */
-async function referenceFaults(path: string, source: string): Promise<string[]> {
-  const missing = Array.from(source.matchAll(FILE), ([, file = '']) => file)
-    .filter((file) => !existsSync(join(ROOT, file)))
-    .map((file) => `${path}: there is no file ${file}`)
-  const pairs = await Promise.all(
-    Array.from(source.matchAll(NAME_IN_FILE), async ([, name = '', file = '']) => {
-      if (!existsSync(join(ROOT, file))) return []
-      const text = await readFile(join(ROOT, file), 'utf8')
-      return new RegExp(`\\b${name}\\b`).test(text) ? [] : [`${path}: ${file} does not contain ${name}`]
-    }),
-  )
-  return [...missing, ...pairs.flat()]
 }
 
 async function subjectFaults(): Promise<string[]> {
