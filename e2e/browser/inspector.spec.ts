@@ -1,6 +1,6 @@
 // The inspector page in a real browser: live updates, keyboard, both colour schemes, few and thousands of instances.
 import { type APIRequestContext, expect, type Page, test } from '@playwright/test'
-import { startOwnService } from '../own-service.ts'
+import { startOwnService } from '../kit/own-service.ts'
 import {
   ENDLESS,
   type MadePipeline,
@@ -9,9 +9,9 @@ import {
   publish,
   publishedPipeline,
   writeFile,
-} from '../resources.ts'
-import { cancel, requestRun, runToSuccess } from '../runs.ts'
-import { addTrigger } from '../triggers.ts'
+} from '../kit/resources.ts'
+import { cancel, requestRun, runToSuccess } from '../kit/runs.ts'
+import { addTrigger } from '../kit/triggers.ts'
 
 /** Opens the page. Returns a list that collects requests to other origins and errors of the browser. */
 async function openPage(page: Page, baseURL: string | undefined, hash = '') {

@@ -1,8 +1,8 @@
 // The Swagger page in a real browser: it executes operations and sends nothing to another origin.
 import { expect, request as newRequest, type Page, test } from '@playwright/test'
-import { startOwnService } from '../own-service.ts'
-import { newPipeline } from '../resources.ts'
-import { startProService } from '../security/pro-service.ts'
+import { startOwnService } from '../kit/own-service.ts'
+import { newPipeline } from '../kit/resources.ts'
+import { startProService } from '../security/rights/pro-service.ts'
 
 const NAMESPACE = 'browser-swagger'
 const FILE = `${NAMESPACE}/notes/from the page.md`

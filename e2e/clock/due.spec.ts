@@ -1,11 +1,11 @@
 // Specification: Triggers, Evaluation; Schedules, Scheduler. The clock starts these runs. The tests wait for minutes, so they
 // are not part of the usual suite. They use a service of their own, so that nothing else is due.
 import { type APIRequestContext, expect } from '@playwright/test'
-import { eventually } from '../eventually.ts'
-import { test } from '../own-service.ts'
-import { ENDLESS, getJson, type MadePipeline, newPipeline, publishedPipeline } from '../resources.ts'
-import { requestRun, runsOf, runToSuccess } from '../runs.ts'
-import { addTrigger } from '../triggers.ts'
+import { eventually } from '../kit/eventually.ts'
+import { test } from '../kit/own-service.ts'
+import { ENDLESS, getJson, type MadePipeline, newPipeline, publishedPipeline } from '../kit/resources.ts'
+import { requestRun, runsOf, runToSuccess } from '../kit/runs.ts'
+import { addTrigger } from '../kit/triggers.ts'
 
 /** Covers a minute until due, half a minute until the next tick, and the run on a busy machine. */
 const DUE_MS = 240_000

@@ -1,7 +1,7 @@
 // Specification: Limits, Query timeout.
 import { expect } from '@playwright/test'
-import { test } from '../own-service.ts'
-import { expectError, rowsOf } from '../resources.ts'
+import { test } from '../kit/own-service.ts'
+import { expectError, rowsOf } from '../kit/resources.ts'
 
 test.use({ serviceEnv: { RUNNER_URLS: 'none' } })
 

@@ -1,10 +1,10 @@
 // OpenTelemetry: the clock is the cause of runs. The tests wait for minutes, so they are not part of the usual suite.
 import { type APIRequestContext, expect, request as requests, test } from '@playwright/test'
-import { type Collector, spansOfRun, startCollector } from '../collector.ts'
-import { type OwnService, startOwnService } from '../own-service.ts'
-import { type MadePipeline, publishedPipeline } from '../resources.ts'
-import { runsOf } from '../runs.ts'
-import { addTrigger } from '../triggers.ts'
+import { type Collector, spansOfRun, startCollector } from '../kit/collector.ts'
+import { type OwnService, startOwnService } from '../kit/own-service.ts'
+import { type MadePipeline, publishedPipeline } from '../kit/resources.ts'
+import { runsOf } from '../kit/runs.ts'
+import { addTrigger } from '../kit/triggers.ts'
 
 /** Covers a minute until due, half a minute until the next tick, and the run on a busy machine. */
 const DUE_MS = 240_000

@@ -8,8 +8,8 @@ import {
   publish,
   publishedPipeline,
   writeFile,
-} from '../resources.ts'
-import { ended, requestRun, runToSuccess } from '../runs.ts'
+} from '../kit/resources.ts'
+import { ended, requestRun, runToSuccess } from '../kit/runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 const SOURCE = 'select 1 as n'

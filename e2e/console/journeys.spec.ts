@@ -1,8 +1,8 @@
 // Journeys of people through the console, judged by the API.
 import { expect, type Page, test } from '@playwright/test'
-import { eventually } from '../eventually.ts'
-import { newNamespace, publishedPipeline, writeFile } from '../resources.ts'
-import { getRun, requestRun } from '../runs.ts'
+import { eventually } from '../kit/eventually.ts'
+import { newNamespace, publishedPipeline, writeFile } from '../kit/resources.ts'
+import { getRun, requestRun } from '../kit/runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 const FILE = { name: 'orders.csv', mimeType: 'text/csv', buffer: Buffer.from('id,amount\n1,10\n2,-5\n') }

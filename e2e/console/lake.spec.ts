@@ -1,7 +1,7 @@
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { eventually } from '../eventually.ts'
-import { fresh, newNamespace, publish, publishedPipeline, writeFile } from '../resources.ts'
-import { runToSuccess } from '../runs.ts'
+import { eventually } from '../kit/eventually.ts'
+import { fresh, newNamespace, publish, publishedPipeline, writeFile } from '../kit/resources.ts'
+import { runToSuccess } from '../kit/runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 test('a table is found, described, and keeps its other descriptions', async ({ page, request, baseURL }) => {

@@ -1,8 +1,17 @@
 // The page of a landing zone: files, schema, samples, runs, pipelines and settings, judged by the API.
 import { type APIRequestContext, expect, type Page, test } from '@playwright/test'
-import { csv, fresh, getJson, newNamespace, newZone, pipelineWith, publish, writeFile } from '../resources.ts'
-import { runToEnd, runToSuccess } from '../runs.ts'
-import { addTrigger } from '../triggers.ts'
+import {
+  csv,
+  fresh,
+  getJson,
+  newNamespace,
+  newZone,
+  pipelineWith,
+  publish,
+  writeFile,
+} from '../kit/resources.ts'
+import { runToEnd, runToSuccess } from '../kit/runs.ts'
+import { addTrigger } from '../kit/triggers.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 const FLIGHTS = 'flight,origin,delay\n12,BOS,5\n13,LAS,-2\n'

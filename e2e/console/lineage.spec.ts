@@ -1,6 +1,6 @@
 import { expect, type Page, test } from '@playwright/test'
-import { newNamespace, publishedPipeline } from '../resources.ts'
-import { runToEnd, runToSuccess } from '../runs.ts'
+import { newNamespace, publishedPipeline } from '../kit/resources.ts'
+import { runToEnd, runToSuccess } from '../kit/runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 const LARGE_NODES = 5_000

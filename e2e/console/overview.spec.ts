@@ -1,6 +1,6 @@
 import { expect, test } from '@playwright/test'
-import { addTest, newNamespace, publish, publishedPipeline, writeFile } from '../resources.ts'
-import { runToEnd, runToSuccess } from '../runs.ts'
+import { addTest, newNamespace, publish, publishedPipeline, writeFile } from '../kit/resources.ts'
+import { runToEnd, runToSuccess } from '../kit/runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 test('a failed run needs attention until a later run succeeds', async ({ page, request, baseURL }) => {

@@ -1,7 +1,7 @@
 // Every page with real data: what it shows, and axe in light and dark, wide and narrow.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { fresh, newNamespace, publishedPipeline, writeFile } from '../resources.ts'
-import { runToEnd, runToSuccess } from '../runs.ts'
+import { fresh, newNamespace, publishedPipeline, writeFile } from '../kit/resources.ts'
+import { runToEnd, runToSuccess } from '../kit/runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 /** A namespace with a zone and a file, a bronze and a gold table, a failing test and a branch. */

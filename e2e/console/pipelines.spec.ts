@@ -9,8 +9,8 @@ import {
   publish,
   publishedPipeline,
   writeFile,
-} from '../resources.ts'
-import { runToEnd, runToSuccess } from '../runs.ts'
+} from '../kit/resources.ts'
+import { runToEnd, runToSuccess } from '../kit/runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 const rowOf = (page: Page, name: string) =>

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { expect, type Page, test } from '@playwright/test'
-import { fresh, newNamespace, publishedPipeline, writeFile } from '../resources.ts'
-import { ended, requestRun, runToSuccess } from '../runs.ts'
+import { fresh, newNamespace, publishedPipeline, writeFile } from '../kit/resources.ts'
+import { ended, requestRun, runToSuccess } from '../kit/runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 const open = async (page: Page, baseURL: string | undefined, sql: string, more = '') => {

@@ -1,7 +1,14 @@
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { eventually } from '../eventually.ts'
-import { newNamespace, newZone, pipelineWith, publish, publishedPipeline, writeFile } from '../resources.ts'
-import { ended, getRun, requestRun, runToEnd, runToSuccess } from '../runs.ts'
+import { eventually } from '../kit/eventually.ts'
+import {
+  newNamespace,
+  newZone,
+  pipelineWith,
+  publish,
+  publishedPipeline,
+  writeFile,
+} from '../kit/resources.ts'
+import { ended, getRun, requestRun, runToEnd, runToSuccess } from '../kit/runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 /** A run that waits for a review. */

@@ -1,5 +1,5 @@
 import { expect, type Page, test } from '@playwright/test'
-import { newNamespace, publishedPipeline } from '../resources.ts'
+import { newNamespace, publishedPipeline } from '../kit/resources.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 const API = '**/api/v1/**'

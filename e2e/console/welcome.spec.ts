@@ -1,6 +1,6 @@
 // The tour of a newcomer: five steps, each with what the service really did.
 import { expect, type Page, test } from '@playwright/test'
-import { newNamespace, rowsOf } from '../resources.ts'
+import { newNamespace, rowsOf } from '../kit/resources.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
 test('the tour goes from a file to a gated gold table', async ({ page, request, baseURL }) => {

@@ -2,8 +2,8 @@
 // writes. A replica that dies during an upload leaves no file that counts.
 import { expect, test } from '@playwright/test'
 import postgres from 'postgres'
-import { startTestStore, type TestStore } from '../object-store.ts'
-import { freePort } from '../own-service.ts'
+import { startTestStore, type TestStore } from '../kit/object-store.ts'
+import { freePort } from '../kit/own-service.ts'
 import { holding, startTree, type Tree, until } from './tree.ts'
 
 const FILES = 12

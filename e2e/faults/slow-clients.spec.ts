@@ -2,7 +2,7 @@
 // timeouts.
 import { connect } from 'node:net'
 import { expect } from '@playwright/test'
-import { test } from '../own-service.ts'
+import { test } from '../kit/own-service.ts'
 
 test.use({ serviceEnv: { RUNNER_URLS: 'none', QUERY_URLS: 'none' } })
 

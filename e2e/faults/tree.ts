@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
-import { startOwnService } from '../own-service.ts'
+import { startOwnService } from '../kit/own-service.ts'
 
 /** Timeout of one request. A test that has killed something repeats the request until it is answered. */
 const ANSWER_LIMIT_MS = 30_000

@@ -56,7 +56,7 @@ test.each([
     'stand above services',
   ],
   ['sidecars/runner/engine.ts', `import { limits } from '../../app/limits.ts'`, 'over RPC'],
-  ['e2e/runs.spec.ts', `import { runs } from '../../drizzle/schema/run.ts'`, 'speak HTTP'],
+  ['e2e/runs/runs.spec.ts', `import { runs } from '../../drizzle/schema/run.ts'`, 'speak HTTP'],
   ['console/api/client.ts', `import { runRoutes } from '../../app/runs/routes.ts'`, 'import types only'],
   ['console/design/format.ts', `const now = new Date()`, 'take a Clock'],
   ['app/composition/server.ts', `import '../entry/main.ts'`, 'start it by path'],

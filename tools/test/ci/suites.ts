@@ -155,7 +155,7 @@ export const SUITES: readonly Suite[] = [
     command: ['fuzz'],
     finds: 'a request that nobody thought of and that gets a 500 or an undeclared answer',
     minutes: 2.3,
-    paths: /^(app\/|e2e\/(fuzz|document))/,
+    paths: /^(app\/|e2e\/(api\/fuzz|kit\/document))/,
   },
   {
     name: 'clock',

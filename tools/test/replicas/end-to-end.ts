@@ -10,11 +10,11 @@ const LIMIT_MS = 900_000
 /** Tests of `npm run test:replicas` without `--all`: one replica writes what another one reads, and clients race. */
 const USUAL = [
   'branches-at-once.spec.ts',
-  'e2e/files.spec.ts',
-  'e2e/iceberg.spec.ts',
+  'e2e/files/files.spec.ts',
+  'e2e/lake/iceberg.spec.ts',
   'landing-zones.spec.ts',
-  'e2e/runs.spec.ts',
-  'e2e/s3.spec.ts',
+  'e2e/runs/runs.spec.ts',
+  'e2e/lake/s3.spec.ts',
   'triggers.spec.ts',
   'webhooks.spec.ts',
 ]
@@ -26,7 +26,15 @@ const OWN_SERVICE = /own-service|pro-service/
  * Tests of one process. HAProxy parses the bytes of HTTP itself. Each replica counts its own requests. The audit log
  * shows a request of another replica only after that replica has stored the entry.
  */
-const OF_ONE_PROCESS = ['audit.spec.ts', 'connections.spec.ts', 'query.spec.ts', 'schedules.spec.ts']
+const OF_ONE_PROCESS = [
+  'access/audit.spec.ts',
+  'api/connections.spec.ts',
+  'lake/query.spec.ts',
+  'triggers/schedules.spec.ts',
+]
+
+/** Folders of other Playwright projects. */
+const OTHER_PROJECTS = /^(browser|clock|console|faults|security)\//
 
 /** Runs end-to-end tests whose requests pass through the balancer, to any replica. */
 export async function judgeThroughBalancer(tally: Tally, isAll: boolean): Promise<void> {
@@ -39,8 +47,8 @@ export async function judgeThroughBalancer(tally: Tally, isAll: boolean): Promis
 
 async function acceptBalancer(): Promise<string[]> {
   const folder = join(ROOT, 'e2e')
-  const names = (await readdir(folder, { recursive: true })).filter((name) =>
-    /^(journeys\/)?[^/]*\.spec\.ts$/.test(name),
+  const names = (await readdir(folder, { recursive: true })).filter(
+    (name) => name.endsWith('.spec.ts') && !OTHER_PROJECTS.test(name),
   )
   const found = await Promise.all(
     names.map(async (name) => (OWN_SERVICE.test(await readFile(join(folder, name), 'utf8')) ? [] : name)),
