@@ -9,7 +9,7 @@ import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** The answer to a repeated request is stored for a day (docs/semantics.md). */
+/** The answer to a repeated request is stored for a day (docs/semantics/runs.md). */
 const IDEMPOTENCY_KEY_AGE_MS = 24 * HOUR_MS
 /** Events are processed within seconds. An event that nothing could process for a week is dropped. */
 const EVENT_AGE_MS = 7 * DAY_MS
