@@ -1,4 +1,4 @@
-// Every list honours `limit` and `offset`, returns an exact total and links to its other pages (docs/semantics.md). The tests
+// Every list honours `limit` and `offset`, returns an exact total and links to its other pages (docs/semantics/http.md). The tests
 // of a resource cover the peculiarities of its list.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import {

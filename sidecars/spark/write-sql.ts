@@ -4,7 +4,7 @@ import type { WriteRules } from '../../lake/iceberg/write/strategy.ts'
 import { quoteName, stringLiteral, tableIn } from './dialect.ts'
 import { relationOf } from './query-check.ts'
 
-// One statement of Spark SQL per strategy writes a query's rows to its table, with the meaning of docs/semantics.md. The table
+// One statement of Spark SQL per strategy writes a query's rows to its table, with the meaning of docs/semantics/tables.md. The table
 // exists, and has all columns of the query. Spark and Sail both execute these statements.
 
 export interface QueryWrite {

@@ -5,6 +5,7 @@
 import { readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { referenceFaults } from './documents.ts'
+import { numberFaults } from './numbers.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const CODE =
@@ -190,7 +191,7 @@ export async function wordFaults(prefixes: readonly string[]): Promise<string[]>
       return [...commentsOf(path, source).flatMap((passage) => faultsOf(path, passage)), ...titles]
     }),
   )
-  return [...found.flat(), ...(await subjectFaults())]
+  return [...found.flat(), ...(await numberFaults()), ...(await subjectFaults())]
 }
 
 if (import.meta.main) {

@@ -1,5 +1,5 @@
 // Decides how the values of a result fit the types of its table. Some types always fit. The values of the others are checked by
-// the cast that writes them, because a result is computed only once (docs/semantics.md, "Schema changes").
+// the cast that writes them, because a result is computed only once (docs/semantics/tables.md, "Schema changes").
 
 import { AuthorError } from '../../pipeline/author-error.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'

@@ -1,4 +1,4 @@
-// The write strategies convert a pipeline's result to the files that its table gains and loses (docs/semantics.md).
+// The write strategies convert a pipeline's result to the files that its table gains and loses (docs/semantics/tables.md).
 
 import { mkdir } from 'node:fs/promises'
 import { AuthorError } from '../../pipeline/author-error.ts'
