@@ -62,7 +62,7 @@ function consoleHash() {
   const folders = [join(root, 'console'), join(root, 'lake', 'pipeline')]
   const paths = folders
     .flatMap((folder) => readdirSync(folder, { recursive: true, withFileTypes: true }))
-    .filter((entry) => entry.isFile() && /\.(tsx?|css)$/.test(entry.name))
+    .filter((entry) => entry.isFile() && /\.(tsx?|css|svg)$/.test(entry.name))
     .map((entry) => join(entry.parentPath, entry.name))
     .filter((path) => !path.startsWith(join(root, 'console', 'dist')))
     .sort()

@@ -14,6 +14,8 @@ const WORKERS = ['pages/lineage/layout.worker.ts']
 
 export interface Manifest {
   script: string
+  /** The address of the icon, which contains the icon. */
+  icon: string
   style: string
   /** Names by the file name of the worker without extensions. */
   workers: Record<string, string>
@@ -40,6 +42,7 @@ async function build(): Promise<void> {
       .map(({ path }) => basename(path))
   const manifest: Manifest = {
     script: named(main.outputs, 'entry-point', '.js')[0] ?? '',
+    icon: `data:image/svg+xml;base64,${(await Bun.file(join(root, 'icon.svg')).bytes()).toBase64()}`,
     style: named(style.outputs, 'asset', '.css')[0] ?? '',
     workers: Object.fromEntries(
       named(workers.outputs, 'entry-point', '.js').map((name) => [name.split('.')[0] ?? name, name]),

@@ -13,10 +13,6 @@ startTheme()
 // Dialogs add a style element; the policy of the page allows it by this nonce only.
 setNonce(styleNonce())
 
-// A relative address of the icon would change with the address of the page.
-for (const icon of document.querySelectorAll<HTMLLinkElement>('link[rel=icon]'))
-  icon.setAttribute('href', icon.href)
-
 const root = document.getElementById('root')
 if (root === null) throw new Error('the page has no element #root')
 createRoot(root).render(

@@ -5,12 +5,21 @@ import {
   createRouter,
   Link,
   type ResolveParams,
+  redirect,
   type SearchSchemaInput,
 } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { attentionQuery } from './api/attention.ts'
 import { auditQuery } from './api/audit.ts'
 import { branchListQuery, branchQuery, openBranchesQuery } from './api/branches.ts'
+import {
+  countsQuery,
+  drawingsQuery,
+  INSTANCE_FILTERS,
+  instanceQuery,
+  instancesQuery,
+  machinesQuery,
+} from './api/inspector.ts'
 import { buildQuery, featuresQuery, healthQuery, metricsQuery, processesQuery } from './api/installation.ts'
 import { zoneListQuery, zoneQuery } from './api/landing-zones.ts'
 import { lineageSizeQuery } from './api/lineage.ts'
@@ -26,6 +35,7 @@ import { progressQuery } from './api/tour.ts'
 import { now } from './design/clock.tsx'
 import { Waiting } from './design/loaded.tsx'
 import { Empty, Page } from './design/surfaces.tsx'
+import { machineOf, placeOf } from './pages/inspector/address.ts'
 import { type Filters, filtersIn } from './shell/filters.ts'
 import { lazyPart, PartError } from './shell/lazy-part.tsx'
 import { Shell } from './shell/shell.tsx'
@@ -54,6 +64,25 @@ const page = <const Path extends string, const Name extends string = never>(
     loader: ({ params, deps }) => prefetch(data(params as ResolveParams<Path>, deps)),
   })
 
+/** Addresses of the former page of the inspector lead to the console. Their part after `#` says what they show. */
+const inspectorHome = createRoute({
+  getParentRoute: () => root,
+  path: '/inspector',
+  validateSearch: () => ({}),
+  loader: ({ location }) => {
+    const place = placeOf(location.hash)
+    const { machine } = place
+    throw place.id === null
+      ? redirect({ to: '/inspector/$machine', params: { machine }, search: place.filter, replace: true })
+      : redirect({
+          to: '/inspector/$machine/$id',
+          params: { machine, id: place.id },
+          search: place.step === undefined ? {} : { step: place.step },
+          replace: true,
+        })
+  },
+})
+
 const routeTree = root.addChildren([
   page('/', () => import('./pages/overview/overview.tsx'), {
     data: () => [dayRunsQuery(now), attentionQuery(), healthQuery(), featuresQuery()],
@@ -75,6 +104,27 @@ const routeTree = root.addChildren([
     data: (_, filters) => [runListQuery(runFilterOf(filters), 0), namespacesQuery(), openBranchesQuery()],
   }),
   page('/runs/$id', () => import('./pages/runs/run.tsx'), { data: ({ id }) => [runQuery(id)] }),
+  inspectorHome,
+  page('/inspector/$machine', () => import('./pages/inspector/list.tsx'), {
+    filters: INSTANCE_FILTERS,
+    data(params, filter) {
+      const machine = machineOf(params.machine)
+      return [
+        machinesQuery(),
+        drawingsQuery(machine),
+        instancesQuery(machine, filter, 0),
+        countsQuery(machine),
+        namespacesQuery(),
+      ]
+    },
+  }),
+  page('/inspector/$machine/$id', () => import('./pages/inspector/instance.tsx'), {
+    filters: ['step'],
+    data({ machine: name, id }) {
+      const machine = machineOf(name)
+      return [machinesQuery(), drawingsQuery(machine), instanceQuery(machine, id)]
+    },
+  }),
   page('/lineage', () => import('./pages/lineage/lineage.tsx'), {
     filters: ['namespace', 'node', 'search', 'focus', 'around', 'colour'],
     data: () => [lineageSizeQuery()],
@@ -129,6 +179,12 @@ const routeTree = root.addChildren([
 export const router = createRouter({
   routeTree,
   basepath: CONSOLE.pathname,
+  // Each parameter is a text, so it needs no quotes.
+  parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
+  stringifySearch(search) {
+    const text = String(new URLSearchParams(Object.entries(filtersIn(search)) as [string, string][]))
+    return text === '' ? '' : `?${text}`
+  },
   defaultPreload: 'intent',
   // Each preload asks the queries, which know whether their data is fresh.
   defaultPreloadStaleTime: 0,

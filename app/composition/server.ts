@@ -34,7 +34,6 @@ import { presentOf } from '../http/present.ts'
 import { routesOf } from '../http/routes-of.ts'
 import { icebergError } from '../iceberg/errors.ts'
 import { tokenRoute } from '../iceberg/token-route.ts'
-import { inspectorPage } from '../inspector/page-routes.ts'
 import type { Licensing } from '../licensing/service.ts'
 import type { Plugins } from '../plugins/plugins.ts'
 import { isS3Path } from '../s3/authenticate.ts'
@@ -139,7 +138,7 @@ export function buildApp(parts: AppParts): App {
       neededRight: (method, pattern) => RULES[`${method} ${pattern}`]?.summary,
     }),
   )
-  const pages = together([homeRoutes(), swagger, inspectorPage(), consoleRoutes()])
+  const pages = together([homeRoutes(), swagger, consoleRoutes()])
 
   const perform = async (request: Request) => await elysia.fetch(request)
   const elysia: AnyElysia = new Elysia({ strictPath: true })

@@ -15,7 +15,8 @@ describe('the console', () => {
       const html = await page.text()
       expect([page.status, page.headers.get('cache-control')]).toEqual([200, 'no-store'])
       const references = [...html.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, target = '']) => target)
-      expect(references).toHaveLength(3)
+      expect(references.shift()).toStartWith('data:image/svg+xml;base64,')
+      expect(references).toHaveLength(2)
       for (const reference of references) {
         const { pathname } = new URL(reference, `http://localhost${path}`)
         expect([path, pathname, (await get(pathname)).status]).toEqual([path, pathname, 200])
@@ -47,6 +48,13 @@ describe('the console', () => {
       expect(small.headers.get('cache-control')).toContain('immutable')
       const unpacked = brotliDecompressSync(await small.arrayBuffer())
       expect(unpacked.equals(Buffer.from(await plain.arrayBuffer()))).toBe(true)
+    }
+  })
+  test('redirects the former addresses of the inspector, relative to the path of a proxy', async () => {
+    for (const path of ['/inspector', '/inspector/']) {
+      const { status, headers } = await get(path)
+      const { href } = new URL(headers.get('location') ?? '', `http://localhost/sluice${path}`)
+      expect([path, status, href]).toEqual([path, 302, 'http://localhost/sluice/console/inspector'])
     }
   })
   test('serves no other file', async () => {

@@ -30,10 +30,13 @@ export const consoleRoutes = () =>
     .get('/console', ({ request }) => page(request))
     .get('/console/*', ({ request }) => page(request))
     .get('/console/assets/:file', ({ params, request }) => asset(params.file, request))
+    // The former page of the inspector. A browser keeps the part of the address after `#`, which the console understands.
+    .get('/inspector', ({ redirect }) => redirect('console/inspector', 302))
+    .get('/inspector/', ({ redirect }) => redirect('../console/inspector', 302))
 
 /** The page. Its references are relative, so that it also works below the path of a proxy. */
 async function page(request: Request): Promise<Response> {
-  const { script, style, workers } = JSON.parse(await readFile(join(DIST, 'manifest.json'), 'utf8'))
+  const { script, style, icon, workers } = JSON.parse(await readFile(join(DIST, 'manifest.json'), 'utf8'))
   const nonce = randomBytes(16).toString('base64')
   const depth = targetOf(request.url).path.split('/').length - 3
   const assets = `${depth < 0 ? 'console/' : '../'.repeat(depth)}assets`
@@ -46,7 +49,7 @@ async function page(request: Request): Promise<Response> {
     <meta name="style-nonce" content="${nonce}" />
     <meta name="layout-worker" content="${workers.layout}" />
     <title>Sluice</title>
-    <link rel="icon" type="image/svg+xml" href="${assets}/../../inspector/icon.svg" />
+    <link rel="icon" type="image/svg+xml" href="${icon}" />
     <link rel="stylesheet" href="${assets}/${style}" />
     <script type="module" src="${assets}/${script}"></script>
   </head>

@@ -1,7 +1,7 @@
-// The style of statecharts, both on the page and in saved drawings. Drawings name colours, because many programs that show SVG
+// The style of statecharts, both in the console and in saved drawings. Drawings name colours, because many programs that show SVG
 // files do not support CSS variables.
 
-export interface Palette {
+interface Palette {
   paper: string
   ink: string
   muted: string
@@ -14,11 +14,9 @@ export interface Palette {
   activeInk: string
   glow: string
   taken: string
-  good: string
-  bad: string
 }
 
-export const LIGHT: Palette = {
+const LIGHT: Palette = {
   paper: '#ffffff',
   ink: '#1a2233',
   muted: '#667085',
@@ -31,11 +29,9 @@ export const LIGHT: Palette = {
   activeInk: '#ffffff',
   glow: '#1f6feb33',
   taken: '#c2410c',
-  good: '#15803d',
-  bad: '#b42318',
 }
 
-export const DARK: Palette = {
+const DARK: Palette = {
   paper: '#0f141c',
   ink: '#e6ebf4',
   muted: '#93a0b4',
@@ -48,8 +44,22 @@ export const DARK: Palette = {
   activeInk: '#08111f',
   glow: '#4c8dff40',
   taken: '#fb923c',
-  good: '#4ade80',
-  bad: '#f87171',
+}
+
+/** The colours of the console, which follow the choice of the person. */
+const CONSOLE: Palette = {
+  paper: 'var(--surface)',
+  ink: 'var(--text)',
+  muted: 'var(--muted)',
+  line: 'var(--line-strong)',
+  state: 'var(--raised)',
+  stateLine: 'var(--line-strong)',
+  compound: 'var(--page)',
+  nested: 'var(--sunken)',
+  active: 'var(--accent)',
+  activeInk: 'var(--on-accent)',
+  glow: 'color-mix(in srgb, var(--accent) 25%, transparent)',
+  taken: `light-dark(${LIGHT.taken}, ${DARK.taken})`,
 }
 
 const SANS =
@@ -109,9 +119,6 @@ const SHAPES = `
 export const drawingStyle = () =>
   `${SHAPES}${coloured(LIGHT, '.chart')}\n@media (prefers-color-scheme: dark) {${coloured(DARK, '.chart')}\n}\n`
 
-/** The style of the page, where the reader can also choose the colours. */
-export const pageStyle = () =>
-  `${SHAPES}${coloured(LIGHT, '.chart')}
-@media (prefers-color-scheme: dark) {${coloured(DARK, ':root:not([data-theme="light"]) .chart')}\n}
-${coloured(DARK, ':root[data-theme="dark"] .chart')}
-`
+/** The style of drawings in the console, which `npm run generate` writes to a style sheet of the console. */
+export const consoleStyle = () =>
+  `/* Written by tools/check/statecharts.ts. */${SHAPES}${coloured(CONSOLE, '.chart')}\n`

@@ -186,6 +186,4 @@ test('all routes but the page require the API key', async () => {
     'x-api-key': 'secret-key',
   })
   expect(allowed.status).toBe(200)
-  for (const path of ['/inspector', '/inspector/main.js'])
-    expect([path, (await requestTo(locked, 'GET', path)).status]).toEqual([path, 200])
 })

@@ -28,7 +28,7 @@ import type { InspectorService } from './service.ts'
 
 const SVG = t.String({ contentMediaType: 'image/svg+xml' })
 
-/** The data of the page `/inspector`. Unlike the page, these routes describe the installation, so they require credentials. */
+/** The data of the console's page `/inspector`. Unlike the page, these routes describe the installation, so they require credentials. */
 export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFeeds) =>
   new Elysia({ prefix: '/inspector', tags: ['inspector'] })
     .use(machineRoutes(inspector))

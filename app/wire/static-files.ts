@@ -15,7 +15,7 @@ const TYPES: Record<string, string> = {
 }
 
 /** The path of a file, or its content. */
-export type FileSource = { path: string } | { content: () => string }
+type FileSource = { path: string } | { content: () => string }
 
 interface Served {
   bytes: Uint8Array<ArrayBuffer>

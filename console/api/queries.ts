@@ -1,4 +1,10 @@
-import { QueryClient, type QueryExecuteOptions, type QueryKey, useIsFetching } from '@tanstack/react-query'
+import {
+  type InfiniteQueryExecuteOptions,
+  QueryClient,
+  type QueryExecuteOptions,
+  type QueryKey,
+  useIsFetching,
+} from '@tanstack/react-query'
 import { ApiError } from './errors.ts'
 
 /** Data younger than this is shown without another request. */
@@ -44,9 +50,14 @@ export type AnyQuery = { queryKey: QueryKey; enabled?: unknown }
 
 /** Loads queries before the page that shows them. The page shows their errors. */
 export function prefetch(queries: readonly AnyQuery[]): void {
-  for (const query of queries)
-    if (query.enabled !== false) queryClient.query(query as QueryExecuteOptions).catch(() => {})
+  for (const query of queries) if (query.enabled !== false) execute(query).catch(() => {})
 }
+
+/** A query that loads page after page names its first page. */
+const execute = (query: AnyQuery): Promise<unknown> =>
+  'initialPageParam' in query
+    ? queryClient.infiniteQuery(query as InfiniteQueryExecuteOptions)
+    : queryClient.query(query as QueryExecuteOptions)
 
 /** Marks the queries below these keys as old. Shown ones are read again at once. */
 export const refresh = (...keys: readonly QueryKey[]): Promise<unknown> =>

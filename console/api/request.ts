@@ -60,3 +60,7 @@ export async function accepted(response: Response): Promise<Response> {
   const body: unknown = await response.json().catch(() => null)
   throw errorOf(response.status, body, response.headers)
 }
+
+/** The body of an answer below the API, for example a file. An image or a link cannot send the credential. */
+export const readBlob = async (path: string, signal?: AbortSignal): Promise<Blob> =>
+  (await accepted(await authorizedFetch(new URL(path, API), signal ? { signal } : {}))).blob()

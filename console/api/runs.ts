@@ -1,10 +1,11 @@
 import { queryOptions } from '@tanstack/react-query'
 import { api, given, LAYERS, type LayerName, ok } from './client.ts'
 import { ROWS_COMPARED, rowsQuery, type TableChange } from './diff.ts'
+import { drawingPath } from './inspector.ts'
 import { RUN_LISTS } from './live-runs.ts'
 import type { Named } from './pipelines.ts'
 import { type DataOf, LIVE_MS, refresh } from './queries.ts'
-import { API, accepted, authorizedFetch, path } from './request.ts'
+import { path, readBlob } from './request.ts'
 
 const KEY = ['runs']
 const changed = () => refresh(KEY)
@@ -143,12 +144,9 @@ export const runStepsQuery = (id: string, isRunOver: boolean) =>
     refetchInterval: isRunOver ? false : LIVE_MS / 2,
   })
 
-/** The drawing of the statechart. An image cannot send the credential, so the drawing is fetched. */
-export async function readStatechart(active: string, signal: AbortSignal): Promise<Blob> {
-  const address = new URL('inspector/machines/run.svg', API)
-  address.search = new URLSearchParams({ detail: 'states', active }).toString()
-  return (await accepted(await authorizedFetch(address, { signal }))).blob()
-}
+/** The drawing of the statechart. */
+export const readStatechart = (active: string, signal: AbortSignal): Promise<Blob> =>
+  readBlob(drawingPath('run', { detail: 'states', active }), signal)
 
 /** The address of the event stream of a log. */
 export const logPathOf = (id: string) => path`runs/${id}/logs`

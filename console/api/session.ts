@@ -1,5 +1,5 @@
 // The credential of this tab: an API key or an access token. It is stored in `sessionStorage` only, which ends with the tab, and
-// never in an address. The inspector uses the same entry.
+// never in an address.
 
 const KEY = 'sluice-api-key'
 /** Three parts. The first part is a JSON object in base64url. */

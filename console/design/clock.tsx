@@ -1,5 +1,5 @@
-import { useSyncExternalStore } from 'react'
-import { absolute, relative } from './format.ts'
+import { useEffect, useState, useSyncExternalStore } from 'react'
+import { absolute, duration, relative } from './format.ts'
 
 // The time of day has one door in the console, too: this file.
 
@@ -40,6 +40,23 @@ export function Time({ at, exact = false }: { at: string | null | undefined; exa
   return (
     <time dateTime={at} title={absolute(date)}>
       {text}
+    </time>
+  )
+}
+
+const SECOND_MS = 1_000
+
+/** A growing duration since a time, renewed every second. */
+export function Since({ at }: { at: string }) {
+  const [present, setPresent] = useState(now)
+  useEffect(() => {
+    setPresent(now())
+    const timer = setInterval(() => setPresent(now()), SECOND_MS)
+    return () => clearInterval(timer)
+  }, [at])
+  return (
+    <time dateTime={at} title={`since ${absolute(new Date(at))}`}>
+      {duration(present.getTime() - Date.parse(at))}
     </time>
   )
 }

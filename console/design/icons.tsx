@@ -6,6 +6,7 @@ const PATHS = {
   overview: 'M2 2h5v6H2zM9 2h5v3H9zM9 7h5v7H9zM2 10h5v4H2z',
   pipelines: 'M2 4h4v3H2zM10 9h4v3h-4zM6 5.5h3v5h1M10 2h4v3h-4zM6 5.5h2.5v-2H10',
   runs: 'M5 3l7 5-7 5z',
+  inspector: 'M2 2.5h5v3H2zM9 10.5h5v3H9zM4.5 5.5V12H9M7 4h4.5v6.5M10 9l1.5 1.5L13 9',
   lineage:
     'M3 3.5a1.5 1.5 0 1 0 0 .01M3 12.5a1.5 1.5 0 1 0 0 .01M13 8a1.5 1.5 0 1 0 0 .01M4.5 3.5C9 3.5 7 8 11.5 8M4.5 12.5C9 12.5 7 8 11.5 8',
   lake: 'M2 4c2-2 4 2 6 0s4 2 6 0M2 8c2-2 4 2 6 0s4 2 6 0M2 12c2-2 4 2 6 0s4 2 6 0',

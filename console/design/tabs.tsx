@@ -17,12 +17,12 @@ export function Tabs<Key extends string>({
   children: ReactNode
 }) {
   const list = useRef<HTMLDivElement>(null)
-  // On a narrow page the names scroll sideways.
+  // On a narrow page the names scroll sideways. The page itself stays.
   useEffect(() => {
-    if (value)
-      list.current
-        ?.querySelector('[aria-selected=true]')
-        ?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+    const name = value && list.current?.querySelector<HTMLElement>('[aria-selected=true]')
+    if (name && list.current !== null)
+      list.current.scrollLeft =
+        name.offsetLeft - list.current.offsetLeft - (list.current.clientWidth - name.offsetWidth) / 2
   }, [value])
   return (
     <RadixTabs.Root value={value} onValueChange={(key) => onChange(key as Key)} className="stack">

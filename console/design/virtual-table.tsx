@@ -1,5 +1,5 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type ReactNode, useEffect, useRef } from 'react'
+import { type ReactNode, type Ref, useEffect, useImperativeHandle, useRef } from 'react'
 
 export interface VirtualColumn<Row> {
   name: string
@@ -14,6 +14,13 @@ const HEAD_PX = 34 + 18
 /** Rows rendered beyond the visible ones. */
 const OVERSCAN = 8
 
+export interface RowFocus {
+  /** Scrolls to a row and focuses its link, when the row is loaded. */
+  focusRow: (index: number) => void
+  /** The row that contains the focus; -1: none. */
+  focusedRow: () => number
+}
+
 /**
  * A list of any length: only visible rows exist in the page. `rowAt` returns undefined for a row that is not loaded yet;
  * `onVisible` says which rows are needed.
@@ -24,12 +31,14 @@ export function VirtualTable<Row>({
   total,
   rowAt,
   onVisible,
+  ref,
 }: {
   label: string
   columns: readonly VirtualColumn<Row>[]
   total: number
   rowAt: (index: number) => Row | undefined
   onVisible?: (first: number, last: number) => void
+  ref?: Ref<RowFocus>
 }) {
   const scroller = useRef<HTMLDivElement>(null)
   const virtualizer = useVirtualizer({
@@ -42,6 +51,27 @@ export function VirtualTable<Row>({
   const first = items[0]?.index ?? 0
   const last = items.at(-1)?.index ?? 0
   useEffect(() => onVisible?.(first, last), [onVisible, first, last])
+  const wanted = useRef<number | null>(null)
+  const rowElement = (index: number) => scroller.current?.querySelector(`[aria-rowindex="${index + 2}"]`)
+  const focusWanted = () => {
+    const link = wanted.current === null ? null : rowElement(wanted.current)?.querySelector('a')
+    if (!link) return
+    wanted.current = null
+    link.focus()
+  }
+  useImperativeHandle(ref, () => ({
+    focusRow(index) {
+      wanted.current = index
+      virtualizer.scrollToIndex(index)
+      focusWanted()
+    },
+    focusedRow() {
+      const row = document.activeElement?.closest('[aria-rowindex]')
+      return row && scroller.current?.contains(row) ? Number(row.ariaRowIndex) - 2 : -1
+    },
+  }))
+  // The row may come with a later drawing, or with its data.
+  useEffect(focusWanted)
   const style = {
     '--columns': columns.map(({ width }) => width).join(' '),
     '--full-height': `${HEAD_PX + total * ROW_PX}px`,

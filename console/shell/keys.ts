@@ -10,6 +10,12 @@ const isWriting = (target: EventTarget | null) =>
   target instanceof HTMLElement &&
   (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
 
+/** Whether a key is free for a page: no text, dialog or control uses it. `inText` allows keys in a text, too. */
+export const isShortcut = (event: KeyboardEvent, inText = false): boolean =>
+  !(event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) &&
+  (inText || !isWriting(event.target)) &&
+  document.querySelector('[role=dialog]') === null
+
 /** The keys of the whole console: `/` and Ctrl+K, `?`, and `g` with the key of a place. */
 export function useShellKeys({ openPalette, openHelp }: { openPalette: () => void; openHelp: () => void }) {
   const navigate = useNavigate()

@@ -15,6 +15,7 @@ export const PLACES = [
   { path: '/', label: 'Overview', icon: 'overview', key: 'o', group: 'work' },
   { path: '/pipelines', label: 'Pipelines', icon: 'pipelines', key: 'p', group: 'work' },
   { path: '/runs', label: 'Runs', icon: 'runs', key: 'r', group: 'work' },
+  { path: '/inspector', label: 'Inspector', icon: 'inspector', key: 'i', group: 'work' },
   { path: '/lineage', label: 'Lineage', icon: 'lineage', key: 'l', group: 'work' },
   { path: '/query', label: 'Query', icon: 'query', key: 'q', group: 'data' },
   { path: '/lake', label: 'Lake', icon: 'lake', key: 't', group: 'data' },

@@ -124,9 +124,6 @@ function Side({
         <Link className="row" to="/welcome">
           <Icon name="runs" /> Tour
         </Link>
-        <a className="row" href={new URL('inspector', ROOT).href}>
-          <Icon name="external" /> Statecharts
-        </a>
         <a className="row" href={new URL('swagger', ROOT).href}>
           <Icon name="external" /> API
         </a>

@@ -49,7 +49,8 @@ test('every answer, including refusals and pages, has the security headers', asy
     ['/swagger/page.js', {}],
     ['/swagger/nope.js', {}],
     ['/swagger/', { maxRedirects: 0 }],
-    ['/inspector', {}],
+    ['/inspector', { maxRedirects: 0 }],
+    ['/console', {}],
     ['/inspector/nope.js', {}],
   ]
   for (const [path, options] of requests) {

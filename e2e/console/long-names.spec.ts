@@ -30,6 +30,8 @@ const SENTENCE = `${long('word')} ${'a text of many words '.repeat(4)}`
 
 interface Seeded {
   runs: string[]
+  /** The trigger with the longest configuration. */
+  trigger: string
   namespaceId: string
 }
 
@@ -75,7 +77,11 @@ async function seed(request: APIRequestContext): Promise<Seeded> {
   const { namespace, layer, name } = table
   await made('/schedules', { namespace, layer, pipeline: name, cron: '0 6 * * *' })
   await addTrigger(request, table, 'webhook', {})
-  await addTrigger(request, table, 'file_pattern', { namespace, zone_name: ZONE, pattern: long('other') })
+  const filePattern = await addTrigger(request, table, 'file_pattern', {
+    namespace,
+    zone_name: ZONE,
+    pattern: long('other'),
+  })
   await addTrigger(request, reader, 'file_pattern', { namespace, zone_name: ZONE, pattern: long('pattern') })
   const published = await request.post(`${table.url}/publish`, { data: { message: SENTENCE } })
   expect(published.status()).toBe(200)
@@ -115,13 +121,18 @@ async function seed(request: APIRequestContext): Promise<Seeded> {
     grantee_id: long('reader'),
     permission: 'read',
   })
-  return { runs: [first.id, warned.id, failed.id, waiting], namespaceId }
+  return { runs: [first.id, warned.id, failed.id, waiting], trigger: filePattern.id, namespaceId }
 }
 
 /** Addresses of the routes that name a resource, and of pages that show more with a parameter. */
 const ADDRESSES: Record<string, (seeded: Seeded) => string[]> = {
   '/pipelines/$ns/$layer/$name': () => [`/pipelines/${NAMESPACE}/gold/${NAME}`],
   '/runs/$id': ({ runs }) => runs.map((id) => `/runs/${id}`),
+  '/inspector/$machine': () => ['run', 'draft', 'trigger'].map((machine) => `/inspector/${machine}`),
+  '/inspector/$machine/$id': ({ runs, trigger }) => [
+    ...runs.map((id) => `/inspector/run/${id}`),
+    `/inspector/trigger/${trigger}`,
+  ],
   '/lake/$ns/$layer/$name': () => [`/lake/${NAMESPACE}/gold/${NAME}`],
   '/branches/$branch': () => [`/branches/${BRANCH}`],
   '/sharing': ({ namespaceId }) => ['/sharing', `/sharing?kind=namespace&id=${namespaceId}`],

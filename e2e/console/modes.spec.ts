@@ -109,6 +109,7 @@ const PLACES = [
   ['/', 'Overview'],
   ['/pipelines', 'Pipelines'],
   ['/runs', 'Runs'],
+  ['/inspector/run', 'Inspector'],
   ['/lineage', 'Lineage'],
   ['/query', 'Query'],
   ['/lake', 'Lake'],
@@ -302,11 +303,11 @@ for (const [name, start] of [
       await expect(page.getByRole('log')).toContainText('attempt 1')
       await expect(page.locator('.facts').getByText('success')).toBeVisible()
 
-      await page.getByRole('link', { name: 'Statecharts' }).click()
-      await expect(page).toHaveURL(/\/inspector/)
-      await expect(page.locator('.row:not(.pending) a').first()).toBeVisible()
+      await page.getByRole('link', { name: 'Inspector' }).click()
+      await expect(page).toHaveURL(/\/console\/inspector\/run$/)
+      await expect(page.locator('.virtual-row a').first()).toBeVisible()
       await expect(page.locator('#connection')).toHaveText('live')
-      await expect(page.locator('#ask-key')).toBeHidden()
+      await expect(dialogOf(page)).toBeHidden()
       await page.goto(`${service.url}/inspector#/run/${id}`)
       await expect(page.locator('.now .pill')).toHaveText('success')
       expect(unexpected(faults)).toEqual([])

@@ -41,7 +41,6 @@ const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
     mayImport: ['ground', 'proto', 'lake'],
     insteadOf: 'a sidecar gets everything over RPC or the catalog API',
   },
-  inspector: { mayImport: [], insteadOf: 'the page talks HTTP' },
   console: { mayImport: ['app', 'ground'], insteadOf: 'the console talks HTTP' },
   e2e: { mayImport: [], insteadOf: 'end-to-end tests speak HTTP' },
   examples: { mayImport: ['ground', 'proto'], insteadOf: 'examples speak HTTP, and plugins the protocol' },

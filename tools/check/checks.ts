@@ -23,7 +23,6 @@ export async function runChecks(tally: Tally) {
   tally.heading('Checks')
   const checks: Record<string, () => Promise<string | undefined>> = {
     'types (tsc)': () => succeeds(['tsc', '--noEmit', ...ONE_CHECKER]),
-    'types of the inspector (tsc)': () => succeeds(['tsc', '-p', 'inspector', ...ONE_CHECKER]),
     'format and lint (biome)': () => succeeds(['biome', 'check', '.']),
     'protocol style (buf lint)': () => succeeds(['buf', 'lint'], 'proto'),
     'the protocol is compatible with its last release (buf breaking)': () =>

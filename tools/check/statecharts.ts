@@ -1,11 +1,17 @@
-/** Keeps `docs/statecharts` equal to the machines. As a program, this file writes the drawings. The checks compare them. */
+/**
+ * Keeps `docs/statecharts` equal to the machines, and the colours of the console's drawings equal to their style. As a program, this
+ * file writes them. The checks compare them.
+ */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { consoleStyle } from '../../app/inspector/chart-style.ts'
 import { definitionOf, leafStatesOf } from '../../app/inspector/definitions.ts'
 import { drawingOf } from '../../app/inspector/drawing.ts'
 import { type Definition, MACHINE_NAMES, type TransitionDefinition } from '../../app/inspector/schema.ts'
 
-const FOLDER = join(import.meta.dirname, '..', '..', 'docs', 'statecharts')
+const ROOT = join(import.meta.dirname, '..', '..')
+const FOLDER = join(ROOT, 'docs', 'statecharts')
+const STYLE = join(ROOT, 'console', 'pages', 'inspector', 'statechart.css')
 
 /** Contents of the files, by name. */
 export function statecharts(): Map<string, string> {
@@ -30,13 +36,15 @@ export async function statechartDrift(): Promise<string[]> {
       return committed === wanted.get(name) ? [] : [name]
     }),
   )
-  return different.flat()
+  const isStyled = (await readFile(STYLE, 'utf8').catch(() => '')) === consoleStyle()
+  return [...different.flat(), ...(isStyled ? [] : ['statechart.css of the console'])]
 }
 
 async function write() {
   await rm(FOLDER, { recursive: true, force: true })
   await mkdir(FOLDER, { recursive: true })
   for (const [name, content] of statecharts()) await writeFile(join(FOLDER, name), content)
+  await writeFile(STYLE, consoleStyle())
 }
 
 const page = (definitions: readonly Definition[]) => `# Statecharts

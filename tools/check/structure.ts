@@ -5,7 +5,7 @@ import { codeOf, type SourceFile } from './architecture.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const FOLDERS =
-  'app,bench,console,drizzle,e2e,examples,ground,inspector,lake,machines,proto,sidecars,simulation,tools,workers,.setup'
+  'app,bench,console,drizzle,e2e,examples,ground,lake,machines,proto,sidecars,simulation,tools,workers,.setup'
 const GENERATED = /^(proto\/gen|drizzle\/migrations|console\/dist)\/|(^|\/)node_modules\//
 const FOR_TESTS =
   /\.(test|spec|interop|child)\.ts$|(^|\/)(test-[\w-]+|testing|suite)\.ts$|^(e2e|bench|examples|tools|simulation)\//

@@ -9,7 +9,7 @@ import { numberFaults } from './numbers.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const CODE =
-  '{app,bench,drizzle,e2e,examples,inspector,lake,machines,proto,sidecars,tools,workers,.setup}/**/*.{ts,js,mjs,py,proto,sql}'
+  '{app,bench,drizzle,e2e,examples,lake,machines,proto,sidecars,tools,workers,.setup}/**/*.{ts,js,mjs,py,proto,sql}'
 const DOCUMENTS = '**/*.md'
 const GENERATED =
   /^(proto\/gen|proto\/spark|drizzle\/migrations|docs\/statecharts|\.bun|\.git)\/|(^|\/)node_modules\//

@@ -27,7 +27,6 @@ const BESIDE = [
   'console/dist/*',
   'node_modules/elkjs/{package.json,LICENSE.md}',
   'app/swagger/page/*',
-  'inspector/*.{html,css,js,svg}',
   'drizzle/migrations/**/*',
   'sidecars/**/*.py',
   `${DUCKDB}/{package.json,LICENSE,duckdb.node,libduckdb.so}`,

@@ -1,12 +1,10 @@
+import { save } from '../../shell/save.ts'
 import { type TypedColumn, typedColumns } from './typed-columns.ts'
 
 export type Format = 'csv' | 'json' | 'parquet' | 'arrow'
 
 type Columns = readonly { name: string; type: string }[]
 type Rows = readonly (readonly unknown[])[]
-
-/** Time until the browser has read the file. */
-const KEPT_MS = 10_000
 
 /** Saves rows as a file. Arrow and Parquet are loaded on demand. */
 export async function exportAs(format: Format, columns: Columns, rows: Rows): Promise<void> {
@@ -63,12 +61,4 @@ function fieldOf(value: unknown): string {
   if (value === null || value === undefined) return ''
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value)
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
-}
-
-function save(blob: Blob, name: string): void {
-  const link = document.createElement('a')
-  link.href = URL.createObjectURL(blob)
-  link.download = name
-  link.click()
-  setTimeout(() => URL.revokeObjectURL(link.href), KEPT_MS)
 }

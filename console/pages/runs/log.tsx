@@ -1,8 +1,10 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useMemo, useRef, useState } from 'react'
-import { SearchField, Select } from '../../design/controls.tsx'
+import { logPathOf } from '../../api/runs.ts'
+import { Button, SearchField, Select } from '../../design/controls.tsx'
 import { absolute, timeOfDay } from '../../design/format.ts'
 import { Card, Empty } from '../../design/surfaces.tsx'
+import { saveAnswer } from '../../shell/save.ts'
 import { LEVELS, type Level, type Line, type Log } from './use-log.ts'
 
 /** The height of a line that is not wrapped. A wrapped line is measured when it is first shown. */
@@ -10,7 +12,7 @@ const LINE_PX = 20
 const OVERSCAN = 20
 
 /** The live log with a search. It follows the end until the person scrolls up. */
-export function RunLog({ log: { lines, state } }: { log: Log }) {
+export function RunLog({ id, log: { lines, state } }: { id: string; log: Log }) {
   const [text, setText] = useState('')
   const [level, setLevel] = useState<Level>('debug')
   const scroller = useRef<HTMLDivElement>(null)
@@ -55,6 +57,15 @@ export function RunLog({ log: { lines, state } }: { log: Log }) {
             }))}
             onChange={(value) => setLevel(value as Level)}
           />
+          <Button
+            id="export-log"
+            size="small"
+            icon="download"
+            title="Save the log"
+            onClick={() => void saveAnswer(logPathOf(id), `run-${id}-log.json`)}
+          >
+            JSON
+          </Button>
         </>
       }
     >

@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
-import { ROOT } from '../../api/request.ts'
 import { approveRun, cancelRun, isOver, type Run, rejectRun, requestRun, runQuery } from '../../api/runs.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, TextField } from '../../design/controls.tsx'
@@ -61,7 +60,7 @@ function RunDetails({ run }: { run: Run }) {
       <RunTests run={run} />
       <RunDiff run={run} />
       <RunInputs run={run} outcome={outcome} />
-      <RunLog log={log} />
+      <RunLog id={run.id} log={log} />
     </div>
   )
 }
@@ -91,9 +90,9 @@ function RunFacts({ run, cost }: { run: Run; cost: string | null }) {
         ['Merged as', run.merged_commit === null ? '–' : `commit ${run.merged_commit}`],
         [
           'Statechart',
-          <a key="chart" href={new URL(`inspector#/run/${run.id}`, ROOT).href}>
+          <Link key="chart" to="/inspector/$machine/$id" params={{ machine: 'run', id: run.id }}>
             Open in the inspector
-          </a>,
+          </Link>,
         ],
       ]}
     />

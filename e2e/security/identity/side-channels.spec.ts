@@ -65,9 +65,9 @@ test('anonymous requests take equally long for existing and missing resources', 
 
 test('probes, metrics, the OpenAPI document and pages name no stored resource', async ({ request }) => {
   await eventually(async () => (await getJson(request, `/api/v1/runs/${runId}`)).finished_at).not.toBeNull()
-  const page = await (await anybody.get('/inspector')).text()
-  const pages = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(
-    ([, path = '']) => new URL(path, 'http://sluice.test/inspector').pathname,
+  const page = await (await anybody.get('/console')).text()
+  const pages = [...page.matchAll(/(?:src|href)="((?!data:)[^"]+)"/g)].map(
+    ([, path = '']) => new URL(path, 'http://sluice.test/console').pathname,
   )
   for (const url of [
     '/health',

@@ -19,14 +19,7 @@ const PIPELINES = [
 result = [{"n": row["n"]} for row in rows if row["square"] > 50]`,
   },
 ]
-const PAGES = [
-  '/',
-  '/swagger',
-  '/swagger/swagger-ui-bundle.js',
-  '/swagger/json',
-  '/inspector',
-  '/inspector/main.js',
-]
+const PAGES = ['/', '/swagger', '/swagger/swagger-ui-bundle.js', '/swagger/json', '/inspector']
 
 /** Resolves when the address answers with success. Rejects with the last answer after a while. */
 export async function untilAnswers(url: string, hasEnded: () => boolean = () => false) {

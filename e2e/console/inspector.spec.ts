@@ -1,8 +1,9 @@
-// The inspector page in a real browser: live updates, keyboard, both colour schemes, few and thousands of instances.
+// The inspector in a real browser: live updates, keyboard, both colour schemes, few and thousands of instances.
 import { type APIRequestContext, expect, type Page, test } from '@playwright/test'
 import { startOwnService } from '../kit/own-service.ts'
 import {
   ENDLESS,
+  getJson,
   type MadePipeline,
   newNamespace,
   newPipeline,
@@ -12,26 +13,11 @@ import {
 } from '../kit/resources.ts'
 import { cancel, requestRun, runToSuccess } from '../kit/runs.ts'
 import { addTrigger } from '../kit/triggers.ts'
+import { openConsole } from './open.ts'
 
-/** Opens the page. Returns a list that collects requests to other origins and errors of the browser. */
-async function openPage(page: Page, baseURL: string | undefined, hash = '') {
-  const problems: string[] = []
-  const origin = new URL(baseURL ?? '').origin
-  page.on('request', (request) => {
-    const { origin: asked, protocol } = new URL(request.url())
-    if (protocol !== 'data:' && protocol !== 'blob:' && asked !== origin) problems.push(request.url())
-  })
-  page.on('console', (message) => message.type() === 'error' && problems.push(message.text()))
-  page.on('pageerror', (error) => problems.push(error.message))
-  await page.addInitScript(() =>
-    addEventListener('securitypolicyviolation', (event) => {
-      const { violatedDirective, blockedURI } = event as SecurityPolicyViolationEvent
-      console.error(`policy: ${violatedDirective} ${blockedURI}`)
-    }),
-  )
-  await page.goto(new URL(`/inspector${hash}`, baseURL).href)
-  return problems
-}
+/** Opens the inspector at an address of the former page. */
+const openPage = (page: Page, baseURL: string | undefined, hash = '') =>
+  openConsole(page, baseURL, `/inspector${hash}`)
 
 /** Uses a new namespace, so that a search finds only this pipeline. */
 const published = async (request: APIRequestContext, sql: string) =>
@@ -44,7 +30,13 @@ async function publishAnew(request: APIRequestContext, pipeline: MadePipeline, s
 
 /** The innermost active state. */
 const lit = (page: Page) => page.locator('#canvas .state.active')
-const rows = (page: Page) => page.locator('.row:not(.pending) a')
+const rows = (page: Page) => page.locator('.virtual-row a')
+const pills = (page: Page) => page.locator('.virtual-row .pill')
+const summary = (page: Page) => page.locator('.instance-summary')
+const position = (page: Page) => page.locator('.step-position')
+const search = (page: Page) => page.getByRole('searchbox', { name: 'Pipeline or id' })
+/** The end of the address of a run. */
+const toRun = (id: string) => new RegExp(`/console/inspector/run/${id}$`)
 const steps = (page: Page) => page.locator('.history li')
 
 const finished = async (request: APIRequestContext, pipeline: MadePipeline) =>
@@ -63,7 +55,7 @@ test('a waiting run shows its reason and updates live without a reload', async (
   const third = await requestRun(request, pipeline)
   const problems = await openPage(page, baseURL, `#/run/${second}`)
   await expect(page.locator('.waits li').first()).toContainText('of this pipeline')
-  await expect(page.locator('.waits a').first()).toHaveAttribute('href', `#/run/${first}`)
+  await expect(page.locator('.waits a').first()).toHaveAttribute('href', toRun(first))
   await expect(lit(page)).toHaveAttribute('data-state', 'pending.waiting')
   await expect(page.locator('#connection')).toHaveText('live')
   await cancel(request, first)
@@ -72,7 +64,7 @@ test('a waiting run shows its reason and updates live without a reload', async (
   await expect(page.locator('.waits')).toBeHidden()
 
   await page.goto(new URL(`/inspector#/run/${third}`, baseURL).href)
-  await expect(page.locator('.waits a').first()).toHaveAttribute('href', `#/run/${second}`)
+  await expect(page.locator('.waits a').first()).toHaveAttribute('href', toRun(second))
   await expect(lit(page)).toHaveAttribute('data-state', 'pending.waiting')
   await expect(page.locator('#connection')).toHaveText('live')
   await cancel(request, second)
@@ -80,7 +72,7 @@ test('a waiting run shows its reason and updates live without a reload', async (
   await expect(page.locator('#connection')).toHaveText('ended')
   await expect(page.locator('.now .pill')).toHaveText('success')
   const total = await steps(page).count()
-  await expect(page.locator('.position')).toHaveText(`${total} of ${total}`)
+  await expect(position(page)).toHaveText(`${total} of ${total}`)
   await expect(steps(page).last().locator('.pill')).toHaveText('success')
   await expect(page.locator('#canvas .way.taken')).toHaveCount(1)
   expect(problems).toEqual([])
@@ -91,7 +83,7 @@ test('keys and clicks step through a history; every step has a URL', async ({ pa
   const problems = await openPage(page, baseURL, `#/run/${id}`)
   await expect(lit(page)).toHaveAttribute('data-state', 'success')
   const count = await steps(page).count()
-  await expect(page.locator('.position')).toHaveText(`${count} of ${count}`)
+  await expect(position(page)).toHaveText(`${count} of ${count}`)
   await expect(page.locator('.facts dt')).toHaveText([
     'Requested',
     'Attempt',
@@ -105,7 +97,7 @@ test('keys and clicks step through a history; every step has a URL', async ({ pa
 
   await page.keyboard.press('ArrowLeft')
   await expect(lit(page)).toHaveAttribute('data-state', 'running.merging')
-  await expect(page).toHaveURL(new RegExp(`#/run/${id}@\\d+$`))
+  await expect(page).toHaveURL(new RegExp(`/run/${id}\\?step=\\d+$`))
   await expect(page.locator('#canvas .way.taken')).toHaveAttribute(
     'data-transitions',
     /running\.\w+:executed:3/,
@@ -123,16 +115,37 @@ test('keys and clicks step through a history; every step has a URL', async ({ pa
 
   await page.reload()
   await expect(lit(page)).toHaveAttribute('data-state', 'pending.starting')
-  await expect(page.locator('.position')).toHaveText(`2 of ${count}`)
+  await expect(position(page)).toHaveText(`2 of ${count}`)
   await page.keyboard.press('End')
   await expect(lit(page)).toHaveAttribute('data-state', 'success')
-  await expect(page).toHaveURL(new RegExp(`#/run/${id}$`))
+  await expect(page).toHaveURL(toRun(id))
   await page.locator('.lifeline button').first().click()
   await expect(lit(page)).toHaveAttribute('data-state', 'pending.waiting')
 
   await page.getByRole('tab', { name: 'Log' }).click()
-  await expect(page.locator('.log li').first()).toContainText('attempt 1')
+  await expect(page.getByRole('log')).toContainText('attempt 1')
   expect(problems).toEqual([])
+})
+
+test('addresses of the former page lead to the console', async ({ page, request, baseURL }) => {
+  const pipeline = await published(request, 'select 1 as n')
+  const id = await finished(request, pipeline)
+  const { history } = await getJson(request, `/api/v1/inspector/run/instances/${id}`)
+  const [first] = history.steps
+  const list = `state=success&q=${pipeline.namespace}`
+  for (const [former, address, heading] of [
+    ['/inspector', '/console/inspector/run', 'Inspector'],
+    ['/inspector/', '/console/inspector/run', 'Inspector'],
+    ['/inspector#/trigger', '/console/inspector/trigger', 'Inspector'],
+    [`/inspector#/run?${list}`, `/console/inspector/run?${list}`, 'Inspector'],
+    [`/inspector#/run/${id}@${first.id}`, `/console/inspector/run/${id}?step=${first.id}`, pipeline.name],
+  ]) {
+    await page.goto('about:blank')
+    await page.goto(new URL(former ?? '', baseURL).href)
+    await expect(page).toHaveURL(new URL(address ?? '', baseURL).href)
+    await expect(page.getByRole('heading', { level: 1 })).toContainText(heading ?? '')
+  }
+  await expect(lit(page)).toHaveAttribute('data-state', 'pending.waiting')
 })
 
 test('search, statechart and keys navigate a list, and Escape returns to it', async ({
@@ -146,30 +159,30 @@ test('search, statechart and keys navigate a list, and Escape returns to it', as
   await expect(rows(page).first()).toBeVisible()
   await page.keyboard.press('/')
   await page.keyboard.type(pipeline.namespace)
-  await expect(page.locator('.summary')).toHaveText('2 runs')
+  await expect(summary(page)).toHaveText('2 runs')
   await expect(page.locator('#canvas .state[data-state="success"] .badge')).toHaveText('2')
   await page.locator('#canvas [data-state="failed"]').click()
   await expect(page.locator('.empty')).toContainText('Nothing matches')
   await page.locator('#canvas [data-state="success"]').focus()
   await page.keyboard.press('Enter')
-  await expect(page.locator('.summary')).toHaveText('2 runs in success')
+  await expect(summary(page)).toHaveText('2 runs in success')
 
-  await page.locator('#search').focus()
+  await search(page).focus()
   await page.keyboard.press('ArrowDown')
   await page.keyboard.press('ArrowDown')
   await page.keyboard.press('Enter')
-  await expect(page).toHaveURL(new RegExp(`#/run/${ids[0]}$`))
+  await expect(page).toHaveURL(toRun(String(ids[0])))
   // The list lights the same state, so only a part of the instance tells that its page is there.
   await expect(page.locator('#panel')).toBeVisible()
   await expect(lit(page)).toHaveAttribute('data-state', 'success')
   await page.keyboard.press('Escape')
-  await expect(page.locator('.summary')).toHaveText('2 runs in success')
+  await expect(summary(page)).toHaveText('2 runs in success')
 
   await page.locator('#tabs [data-machine="draft"]').click()
-  await page.locator('#search').fill(pipeline.namespace)
-  await expect(page.locator('.summary')).toHaveText('1 draft')
+  await search(page).fill(pipeline.namespace)
+  await expect(summary(page)).toHaveText('1 draft')
   await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 2 as n')
-  await expect(rows(page).first().locator('.pill')).toHaveText('dirty')
+  await expect(pills(page).first()).toHaveText('dirty')
   expect(problems).toEqual([])
 })
 
@@ -212,11 +225,10 @@ test('the inspector follows the system colour scheme unless the reader chooses o
   expect(await brightness()).toEqual(['dark', 'dark', 'dark'])
   await page.screenshot({ path: testInfo.outputPath('dark.png') })
   await page.emulateMedia({ colorScheme: 'light' })
+  await expect(page.locator('html')).toHaveAttribute('data-theme', 'light')
   expect(await brightness()).toEqual(['light', 'light', 'light'])
   await page.screenshot({ path: testInfo.outputPath('light.png') })
-  await page.locator('#theme').click()
-  await page.locator('#theme').click()
-  await expect(page.locator('#theme')).toHaveText('Dark')
+  await page.getByRole('button', { name: 'Dark colours' }).click()
   await page.reload()
   await expect(page.locator('#canvas .compound').first()).toBeVisible()
   expect(await brightness()).toEqual(['dark', 'dark', 'dark'])
@@ -233,7 +245,7 @@ test('a focused control keeps the focus while a history changes', async ({ page,
   const step = steps(page).nth(1).locator('button')
   await step.focus()
   await page.keyboard.press('Enter')
-  await expect(page.locator('.position')).toHaveText('2 of 4')
+  await expect(position(page)).toHaveText('2 of 4')
   await expect(step).toBeFocused()
   await change(4)
   await expect(steps(page)).toHaveCount(5)
@@ -243,12 +255,12 @@ test('a focused control keeps the focus while a history changes', async ({ page,
   await forth.focus()
   for (const place of ['3 of 5', '4 of 5', '5 of 5']) {
     await page.keyboard.press('Enter')
-    await expect(page.locator('.position')).toHaveText(place)
+    await expect(position(page)).toHaveText(place)
     await expect(forth).toBeFocused()
   }
   await page.getByRole('tab', { name: 'Data' }).focus()
   await page.keyboard.press('Enter')
-  await expect(page.locator('.data')).toBeVisible()
+  await expect(page.locator('.code-block')).toBeVisible()
   await expect(page.getByRole('tab', { name: 'Data' })).toBeFocused()
   expect(problems).toEqual([])
 })
@@ -261,26 +273,26 @@ test('a mouse press takes effect even if the page redraws before release', async
   const pipeline = await published(request, 'select 1 as n')
   await finished(request, pipeline)
   const problems = await openPage(page, baseURL, `#/run?q=${pipeline.namespace}`)
-  await expect(page.locator('.summary')).toHaveText('1 run')
-  const chip = page.locator('.chip[data-name="chip success"]')
+  await expect(summary(page)).toHaveText('1 run')
+  const chip = page.locator('[data-chip="success"]')
   await chip.hover()
   await page.mouse.down()
   await finished(request, pipeline)
-  await expect(chip.locator('.count')).toHaveText('2')
+  await expect(chip.locator('.state-count')).toHaveText('2')
   await page.mouse.up()
-  await expect(page.locator('.summary')).toHaveText('2 runs in success')
+  await expect(summary(page)).toHaveText('2 runs in success')
 
   const running = await published(request, ENDLESS)
   const id = await requestRun(request, running)
   await page.goto(new URL(`/inspector#/run?q=${running.namespace}`, baseURL).href)
   const row = rows(page).first()
-  await expect(row.locator('.pill')).toHaveAttribute('data-state', 'running.executing')
+  await expect(pills(page).first()).toHaveAttribute('data-state', 'running.executing')
   await row.hover()
   await page.mouse.down()
   await cancel(request, id)
-  await expect(row.locator('.pill')).toHaveAttribute('data-state', 'cancelled')
+  await expect(pills(page).first()).toHaveAttribute('data-state', 'cancelled')
   await page.mouse.up()
-  await expect(page).toHaveURL(new RegExp(`#/run/${id}$`))
+  await expect(page).toHaveURL(toRun(id))
 
   const trigger = await addTrigger(request, pipeline, 'webhook', {})
   const change = (cooldown: number) => request.put(trigger.url, { data: { cooldown_seconds: cooldown } })
@@ -293,7 +305,7 @@ test('a mouse press takes effect even if the page redraws before release', async
   await change(2)
   await expect(steps(page)).toHaveCount(3)
   await page.mouse.up()
-  await expect(page.locator('.position')).toHaveText('1 of 3')
+  await expect(position(page)).toHaveText('1 of 3')
   expect(problems).toEqual([])
 })
 
@@ -313,18 +325,18 @@ test('a history longer than one response is fully drawn and stepped through', as
   }
   await page.setViewportSize({ width: 390, height: 800 })
   const problems = await openPage(page, baseURL, `#/trigger/${trigger.id}`)
-  await expect(page.locator('.position')).toHaveText(`${CHANGES + 1} of ${CHANGES + 1}`)
+  await expect(position(page)).toHaveText(`${CHANGES + 1} of ${CHANGES + 1}`)
   await expect(steps(page)).toHaveCount(500)
   const beyond = () =>
     page.locator('.lifeline').evaluate((line) => line.scrollWidth - Math.ceil(line.clientWidth))
   expect(await beyond()).toBeLessThanOrEqual(0)
 
   await steps(page).first().locator('button').click()
-  await expect(page.locator('.position')).toHaveText(`22 of ${CHANGES + 1}`)
+  await expect(position(page)).toHaveText(`22 of ${CHANGES + 1}`)
   await page.keyboard.press('ArrowLeft')
-  await expect(page.locator('.position')).toHaveText(`21 of ${CHANGES + 1}`)
+  await expect(position(page)).toHaveText(`21 of ${CHANGES + 1}`)
   await page.keyboard.press('Home')
-  await expect(page.locator('.position')).toHaveText(`1 of ${CHANGES + 1}`)
+  await expect(position(page)).toHaveText(`1 of ${CHANGES + 1}`)
   await expect(steps(page)).toHaveCount(CHANGES + 1)
   expect(await beyond()).toBeLessThanOrEqual(0)
   expect(problems).toEqual([])
@@ -336,7 +348,11 @@ test('the inspector fits a telephone screen', async ({ page, request, baseURL })
   for (const hash of ['#/run', '#/draft', '#/trigger', `#/run/${id}`]) {
     await openPage(page, baseURL, hash)
     await expect(page.locator('#canvas svg')).toBeVisible()
-    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(375)
+    expect(
+      await page.evaluate(() =>
+        [document.documentElement, document.querySelector('main')].map((part) => part?.scrollWidth),
+      ),
+    ).toEqual([375, 375])
   }
 })
 
@@ -375,13 +391,14 @@ test.describe('inspector with an API key, no runner and 3,000 runs', () => {
 
   test('the inspector asks for the key and renders 3,000 runs lazily', async ({ page }) => {
     await openPage(page, service.url)
-    await expect(page.locator('#ask-key')).toBeVisible()
-    await page.locator('#key-input').fill('wrong')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('API key or access token').fill('wrong')
     await page.keyboard.press('Enter')
-    await expect(page.locator('#key-problem')).toHaveText('The service refused this key or token.')
-    await page.locator('#key-input').fill(KEY)
+    await expect(dialog.getByRole('alert')).toContainText('This key or token is refused')
+    await dialog.getByLabel('API key or access token').fill(KEY)
     await page.keyboard.press('Enter')
-    await expect(page.locator('.summary')).toHaveText(/^3,0\d\d runs$/)
+    await expect(dialog).toBeHidden()
+    await expect(summary(page)).toHaveText(/^3,0\d\d runs$/)
     await expect(page.locator('#connection')).toHaveText('live')
     await expect(page.locator('#canvas .state[data-state="pending.waiting"] .badge')).toHaveText(/^3,0\d\d$/)
     expect(await page.evaluate(() => [localStorage.length, Object.values(sessionStorage)])).toEqual([
@@ -389,12 +406,12 @@ test.describe('inspector with an API key, no runner and 3,000 runs', () => {
       [KEY],
     ])
 
-    const total = Number((await page.locator('.summary').textContent())?.replace(/\D/g, ''))
-    await page.locator('.scroller').focus()
+    const total = Number((await summary(page).textContent())?.replace(/\D/g, ''))
+    await page.getByRole('table', { name: 'Runs' }).focus()
     await page.keyboard.press('End')
-    const last = page.locator(`.row[data-index="${total - 1}"] a`)
+    const last = page.locator(`.virtual-row[aria-rowindex="${total + 1}"] a`)
     await expect(last).toBeVisible()
-    expect(await page.locator('.row').count()).toBeLessThan(60)
+    expect(await page.locator('.virtual-row').count()).toBeLessThan(60)
     // The last row is the oldest run, the only run that does not wait for another.
     await last.click()
     await expect(page.locator('.waits')).toContainText('Runners are switched off')

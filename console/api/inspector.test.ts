@@ -1,0 +1,21 @@
+import { expect, test } from 'bun:test'
+import { type Instance, type Step, withStep } from './inspector.ts'
+
+const step = (id: number, at: string) => ({ id, step: id, at, duration_ms: null }) as unknown as Step
+const instance = {
+  state: 'pending.waiting',
+  history: { steps: [step(1, '2026-11-29T10:00:00.000Z')], total: 1, is_whole: true },
+} as unknown as Instance
+
+test('a new step ends the time of the step before', () => {
+  const { history } = withStep(instance, step(2, '2026-11-29T10:00:01.500Z'))
+  expect(history.steps.map(({ id, duration_ms }) => [id, duration_ms])).toEqual([
+    [1, 1_500],
+    [2, null],
+  ])
+  expect(history.total).toBe(2)
+})
+
+test('a step that a reconnected stream repeats changes nothing', () => {
+  expect(withStep(instance, step(1, '2026-11-29T10:00:09.000Z'))).toBe(instance)
+})
