@@ -1,5 +1,12 @@
 import { expect, test } from 'bun:test'
-import { circlesOf, folderCirclesOf, heavyImportsOfWorkers, importsOf, violationsOf } from './architecture.ts'
+import {
+  ARROWS,
+  circlesOf,
+  folderCirclesOf,
+  heavyImportsOfWorkers,
+  importsOf,
+  violationsOf,
+} from './architecture.ts'
 import { sourceFiles } from './structure.ts'
 
 const files = (await sourceFiles()).filter(({ path }) => /\.tsx?$/.test(path))
@@ -15,6 +22,23 @@ test('worker threads load no heavy package', () => {
 
 test('no two files import each other, directly or indirectly', () => {
   expect(circlesOf(files)).toEqual([])
+})
+
+test('the picture of imports in docs/architecture.md shows the rules of the check', async () => {
+  const document = await Bun.file('docs/architecture.md').text()
+  const picture = document.slice(document.indexOf('## Imports'))
+  const arrows = (pattern: RegExp) =>
+    Array.from(picture.slice(0, picture.indexOf('\n```\n')).matchAll(pattern), ([, from, to]) => ({
+      from,
+      to,
+    }))
+  const [solid, dotted] = [arrows(/^ {2}(\w+) --> (\w+)$/gm), arrows(/^ {2}(\w+) -\. types \.-> (\w+)$/gm)]
+  const reachedBy = (layer: string | undefined): (string | undefined)[] =>
+    solid.filter(({ from }) => from === layer).flatMap(({ to }) => [to, ...reachedBy(to)])
+  const drawn = (layer: string) =>
+    new Set([...reachedBy(layer), ...dotted.filter(({ from }) => from === layer).map(({ to }) => to)])
+  for (const [layer, { mayImport }] of Object.entries(ARROWS))
+    expect([layer, ...[...drawn(layer)].sort()]).toEqual([layer, ...[...mayImport].sort()])
 })
 
 test('no two folders of app/ import each other, directly or indirectly', () => {

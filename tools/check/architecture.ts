@@ -17,7 +17,7 @@ const ENTRY =
 const TEST = /\.(test|interop)\.ts$|(^|\/)(test-[\w-]+|testing)\.ts$|^(\.setup|tools|bench|simulation)\//
 
 /** The layers from which the files of each layer may import. A layer without an entry may import from all. */
-const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
+export const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
   machines: { mayImport: [], insteadOf: 'machines are pure: pass facts in with the event' },
   ground: { mayImport: [], insteadOf: 'every layer stands on ground: pass what it needs as an argument' },
   proto: { mayImport: ['ground'], insteadOf: 'proto is the wire format: it imports ground only' },

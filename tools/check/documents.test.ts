@@ -23,3 +23,9 @@ test('names links, anchors, paths and names that do not exist', async () => {
     'docs/README.md: tools/check/audit.ts does not contain gone',
   ])
 })
+
+test('docs/README.md lists every decision', async () => {
+  const list = await Bun.file('docs/README.md').text()
+  const decisions = [...new Bun.Glob('adr/*.md').scanSync({ cwd: 'docs' })]
+  expect(decisions.filter((file) => !list.includes(`](${file})`))).toEqual([])
+})
