@@ -59,12 +59,16 @@ describe('every operation', () => {
 
   test('every JSON body and response has an example that its schema accepts', () => {
     const ajv = new Ajv({ strict: false, validateFormats: false })
+    // Compiles each component once.
+    ajv.addSchema({ $id: 'document', components: document.components })
+    const within = (schema: Json): Json =>
+      JSON.parse(JSON.stringify(schema).replaceAll('"#/components', '"document#/components'))
     const problems: string[] = []
     const check = (where: string, content: Content = {}) => {
       const json = content['application/json']
       if (json === undefined) return
       if (json.example === undefined) problems.push(`${where}: no example`)
-      else if (!ajv.validate({ ...json.schema, components: document.components }, json.example))
+      else if (!ajv.validate(within(json.schema), json.example))
         problems.push(`${where}: ${ajv.errorsText()} in ${JSON.stringify(json.example)}`)
     }
     for (const { name, requestBody, responses } of operations) {
