@@ -405,14 +405,15 @@ test('totals and links count only the resources that a user may see', async () =
   }
 })
 
-const asking = (sql: string, namespace = 'default'): RequestInit => ({
-  method: 'POST',
-  body: JSON.stringify({ sql, namespace }),
+const json = (method: string, body: object = {}): RequestInit => ({
+  method,
+  body: JSON.stringify(body),
   headers: { 'content-type': 'application/json' },
 })
+const query = (caller: Caller, sql: string, namespace = 'default') =>
+  observe(caller, '/api/v1/query', json('POST', { sql, namespace }))
 
-test('queries cannot distinguish tables of another user from missing ones', async () => {
-  const [name = '', space = '', far = ''] = [hers['shared pipeline'], hers.namespace, hers['own pipeline']]
+test('a list of tables in SQL names those of its caller only', async () => {
   const lists = [
     'select * from information_schema.tables',
     'select * from information_schema.columns',
@@ -422,88 +423,168 @@ test('queries cannot distinguish tables of another user from missing ones', asyn
   ]
   // Ada queries first, because the engine keeps the tables that she read.
   for (const caller of [ada, bob, ada, bob])
-    for (const sql of [...lists, `select * from silver.${caller === ada ? name : his['shared pipeline']}`]) {
-      const observed = await observe(caller, '/api/v1/query', asking(sql))
+    for (const sql of [
+      ...lists,
+      `select * from silver.${(caller === ada ? hers : his)['shared pipeline']}`,
+    ]) {
+      const observed = await query(caller, sql)
       expect(observed.status).toBe(200)
       const leaked = leakedKeys(observed, sql, hers)
       expect([sql, caller === ada ? leaked.length > 0 : leaked]).toEqual([sql, caller === ada ? true : []])
     }
-  for (const [there, nowhere] of [
-    [`silver.${name}`, 'silver.cnothing'],
-    [`default.silver.${name}`, 'default.silver.cnothing'],
-    [`${space}.silver.${far}`, 'nowhere.silver.cnothing'],
-  ] as [string, string][])
-    for (const form of [
-      'select * from T',
-      'describe T',
-      'explain select * from T',
-      'with a as (select 1) select (select count(*) from T)',
-    ]) {
-      const [hidden, missing] = await Promise.all(
-        [there, nowhere].map(async (table) => {
-          const { status, json } = await observe(bob, '/api/v1/query', asking(form.replace('T', table)))
-          return [status, JSON.stringify(json).replaceAll(table, 'T')]
-        }),
-      )
-      expect(hidden).toEqual(missing)
-      expect(hidden?.[0]).toBe(400)
-    }
-  const inHers = await observe(bob, '/api/v1/query', asking('show tables', space))
-  expect(leakedKeys(inHers, space, hers)).toEqual([])
+  const space = String(hers.namespace)
+  expect(leakedKeys(await query(bob, 'show tables', space), space, hers)).toEqual([])
 })
 
-test('Bob’s previews, tests and runs cannot read Ada’s tables or files', async () => {
+/** Names in code, of Ada or of nobody. */
+interface Target {
+  /** A table in the shared namespace, and one in a namespace of its owner. */
+  table: string
+  far: string
+  zone: string
+  sample: string
+}
+const adas = (): Target => ({
+  table: String(hers['shared pipeline']),
+  far: `${hers.namespace}.silver.${hers['own pipeline']}`,
+  zone: String(hers['shared zone']),
+  sample: String(hers['shared sample']),
+})
+const NOBODYS: Target = {
+  table: 'cnothing',
+  far: 'cnowhere.silver.cfar',
+  zone: 'cnozone',
+  sample: 'cnosample',
+}
+
+/** A pipeline of Bob, in which the administrator may preview too. */
+async function codeOfBob(type: 'sql' | 'python') {
   const name = `c${randomBytes(4).toString('hex')}`
   const at = { namespace: 'default', layer: 'silver', name }
   const path = `/api/v1/pipelines/default/silver/${name}`
-  await service.must(201, bob, 'POST', '/api/v1/pipelines', at)
-  const [table, far, zone, column] = [
-    hers['shared pipeline'],
-    `${hers.namespace}.silver.${hers['own pipeline']}`,
-    hers['shared zone'],
-    hers['shared column'],
-  ]
-  const sources = [
-    `select * from {{ ref('silver.${table}') }}`,
-    `select * from {{ ref('${far}') }}`,
-    `select * from read_csv_auto('{{ landing_zone("${zone}") }}')`,
-    `select * from "default.silver"."${table}"`,
-  ]
-  const preview = (caller: Caller, body: object) =>
-    observe(caller, `${path}/preview`, {
-      method: 'POST',
-      body: JSON.stringify(body),
-      headers: { 'content-type': 'application/json' },
-    })
-  for (const code of sources) {
-    const previewed = await preview(bob, { code })
-    expect([code, previewed.status, leakedKeys(previewed, code, hers)]).toEqual([code, 400, []])
-    await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.sql`, {
-      content: code,
-    })
-    const published = await observe(bob, `${path}/publish`, { method: 'POST' })
-    expect([code, leakedKeys(published, code, hers)]).toEqual([code, []])
-    const { status, run } = await runOf(bob, at)
-    expect([code, status]).toEqual([code, 'failed'])
-    const log = await observe(bob, `/api/v1/runs/${run.id}/logs`)
-    expect([leakedKeys({ ...log, text: JSON.stringify(run) + log.text }, code, hers)]).toEqual([[]])
+  const file = `/api/v1/files/default/pipelines/silver/${name}/pipeline.${type === 'sql' ? 'sql' : 'py'}`
+  await service.must(201, bob, 'POST', '/api/v1/pipelines', { ...at, type })
+  return {
+    path,
+    write: (content: string) => service.must(200, bob, 'PUT', file, { content }),
+    preview: (caller: Caller, body: object) => observe(caller, `${path}/preview`, json('POST', body)),
+    publish: () => observe(bob, `${path}/publish`, json('POST')),
+    async run() {
+      const { status, run } = await runOf(bob, at)
+      const log = await observe(bob, `/api/v1/runs/${run.id}/logs`)
+      return { ...log, status: status === 'failed' ? 400 : 200, text: JSON.stringify(run) + log.text }
+    },
   }
-  const sample = `default/landing/${zone}/_samples/${hers['shared sample']}.csv`
-  const sampled = await preview(bob, { code: sources[2], sample_files: [sample] })
-  expect([sampled.status, leakedKeys(sampled, sample + sources[2], hers)]).toEqual([400, []])
-  await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.sql`, {
-    content: 'select 1 as a',
+}
+
+/** A way on which code could learn about a resource that its author may not see. */
+interface Channel {
+  title: string
+  type: 'sql' | 'python'
+  code(target: Target): string
+  /** The text of Ada that the code returns to callers who may see it. */
+  told?: string
+}
+
+const REF = ({ table }: Target) => `select * from {{ ref('silver.${table}') }}`
+const LANDED = ({ zone }: Target) => `select * from read_csv_auto('{{ landing_zone("${zone}") }}')`
+const CHANNELS: Channel[] = [
+  { title: 'ref()', type: 'sql', code: REF, told: 'shared row' },
+  {
+    title: 'ref() with a namespace',
+    type: 'sql',
+    code: ({ far }) => `select * from {{ ref('${far}') }}`,
+    told: 'own row',
+  },
+  { title: 'landing_zone()', type: 'sql', code: LANDED, told: 'shared landedText' },
+  {
+    title: 'a table name in SQL',
+    type: 'sql',
+    code: ({ table }) => `select * from "default.silver"."${table}"`,
+  },
+  {
+    title: 'sql() in Python',
+    type: 'python',
+    code: ({ table }) => `result = sql(f"select * from {ref('silver.${table}')}")`,
+    told: 'shared row',
+  },
+  {
+    title: 'landing_zone() in Python',
+    type: 'python',
+    code: ({ zone }) =>
+      `import glob\nresult = [{'text': open(path).read()} for path in glob.glob(landing_zone('${zone}'))]`,
+    told: 'shared landedText',
+  },
+]
+
+/** An answer in which the names of the target are replaced. */
+function masked({ status, json: body }: Observation, target: Target): string {
+  let text = `${status} ${JSON.stringify(body)}`
+  for (const [key, value] of Object.entries(target)) text = text.replaceAll(value, key.toUpperCase())
+  return text
+}
+
+/** Bob's answer about Ada's resources tells nothing, and is the answer about missing ones. */
+async function expectHidden(about: string, ask: (target: Target) => Promise<Observation>) {
+  const [hidden, missing] = [await ask(adas()), await ask(NOBODYS)]
+  expect([about, leakedKeys(hidden, about + JSON.stringify(adas()), hers)]).toEqual([about, []])
+  expect(masked(hidden, adas()), about).toBe(masked(missing, NOBODYS))
+  return hidden
+}
+
+for (const { title, type, code, told } of CHANNELS)
+  test(`previews, publications and runs of Bob tell nothing of Ada: ${title}`, async () => {
+    const bobs = await codeOfBob(type)
+    const previewed = await expectHidden(title, (target) => bobs.preview(bob, { code: code(target) }))
+    expect(previewed.status).toBe(400)
+    await expectHidden(title, async (target) => {
+      await bobs.write(code(target))
+      const { status, json: published } = await bobs.publish()
+      const { validation } = published as { validation: unknown }
+      return { status, text: JSON.stringify(validation), json: validation }
+    })
+    await bobs.write(code(adas()))
+    await bobs.publish()
+    const ran = await bobs.run()
+    expect([ran.status, leakedKeys(ran, code(adas()), hers)]).toEqual([400, []])
+    // Control: the same code returns the text to an administrator.
+    if (told !== undefined)
+      expect(
+        leakedKeys(await bobs.preview(service.root, { code: code(adas()) }), code(adas()), hers),
+      ).toContain(told)
   })
-  await service.must(201, bob, 'POST', `${path}/tests`, { name: 'peek', sql: sources[0], severity: 'error' })
-  const tested = await observe(bob, `${path}/tests/run`, { method: 'POST' })
-  expect([tested.status, leakedKeys(tested, String(sources[0]), hers)]).toEqual([200, []])
-  // Control: the same code reads the data in an administrator's preview, and in Bob's runs while Ada shares them.
-  expect(leakedKeys(await preview(service.root, { code: sources[0] }), String(sources[0]), hers)).toContain(
-    'shared row',
-  )
-  expect(leakedKeys(await preview(service.root, { code: sources[2] }), String(sources[2]), hers)).toContain(
-    'shared landedText',
-  )
+
+test('queries, samples and quality tests of Bob tell nothing of Ada', async () => {
+  for (const form of [
+    'select * from T',
+    'describe T',
+    'explain select * from T',
+    'with a as (select 1) select (select count(*) from T)',
+  ])
+    for (const name of ['silver.TABLE', 'default.silver.TABLE', 'FAR']) {
+      const sqlOf = ({ table, far }: Target) =>
+        form.replace('T', name).replace('TABLE', table).replace('FAR', far)
+      expect((await expectHidden(form, (target) => query(bob, sqlOf(target)))).status).toBe(400)
+    }
+  const bobs = await codeOfBob('sql')
+  const sampled = (target: Target) =>
+    bobs.preview(bob, {
+      code: LANDED(target),
+      sample_files: [`default/landing/${target.zone}/_samples/${target.sample}.csv`],
+    })
+  expect((await expectHidden('a sample', sampled)).status).toBe(400)
+  await bobs.write('select 1 as a')
+  await service.must(201, bob, 'POST', `${bobs.path}/tests`, {
+    name: 'peek',
+    sql: REF(adas()),
+    severity: 'error',
+  })
+  const tested = await observe(bob, `${bobs.path}/tests/run`, { method: 'POST' })
+  expect([tested.status, leakedKeys(tested, REF(adas()), hers)]).toEqual([200, []])
+})
+
+test('code reads what is shared with its author, until the revocation', async () => {
+  const bobs = await codeOfBob('sql')
   const share = (type: string, id: unknown) =>
     service.must(201, ada, 'POST', '/api/v1/sharing', {
       grantee_id: 'bob',
@@ -515,89 +596,40 @@ test('Bob’s previews, tests and runs cannot read Ada’s tables or files', asy
     await share('pipeline', hers['shared pipelineId']),
     await share('landing_zone', hers['shared zoneId']),
   ]
-  expect(leakedKeys(await preview(bob, { code: sources[0] }), String(sources[0]), hers)).toContain(
-    'shared row',
-  )
-  expect(leakedKeys(await preview(bob, { code: sources[2] }), String(sources[2]), hers)).toContain(
-    'shared landedText',
-  )
-  const reading = `select ${column} as seen from {{ ref('silver.${table}') }}, read_csv_auto('{{ landing_zone("${zone}") }}')`
-  await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.sql`, {
-    content: reading,
-  })
-  await service.must(204, bob, 'DELETE', `${path}/tests/peek`)
-  await service.must(200, bob, 'POST', `${path}/publish`)
-  await succeed(bob, at)
+  const seen = async (code: string) => leakedKeys(await bobs.preview(bob, { code }), code, hers)
+  expect(await seen(REF(adas()))).toContain('shared row')
+  expect(await seen(LANDED(adas()))).toContain('shared landedText')
+  await bobs.write(`${REF(adas())}, read_csv_auto('{{ landing_zone("${adas().zone}") }}')`)
+  await bobs.publish()
+  expect((await bobs.run()).status).toBe(200)
   for (const { id } of grants) await service.must(204, ada, 'DELETE', `/api/v1/sharing/${id}`)
-  expect((await runOf(bob, at)).status).toBe('failed')
-  expect(leakedKeys(await preview(bob, { code: sources[0] }), String(sources[0]), hers)).toEqual([])
+  expect((await bobs.run()).status).toBe(400)
+  expect(await seen(REF(adas()))).toEqual([])
 })
 
-test('Bob’s Python cannot read Ada’s tables or files', async () => {
-  const name = `c${randomBytes(4).toString('hex')}`
-  const at = { namespace: 'default', layer: 'silver', name }
-  const path = `/api/v1/pipelines/default/silver/${name}`
-  await service.must(201, bob, 'POST', '/api/v1/pipelines', { ...at, type: 'python' })
-  for (const [code, found] of [
-    [`result = sql(f"select * from {ref('silver.${hers['shared pipeline']}')}")`, 'shared row'],
-    [
-      `import glob\nresult = [{'text': open(path).read()} for path in glob.glob(landing_zone('${hers['shared zone']}'))]`,
-      'shared landedText',
-    ],
-  ] as const) {
-    const preview = (caller: Caller) =>
-      observe(caller, `${path}/preview`, {
-        method: 'POST',
-        body: JSON.stringify({ code }),
-        headers: { 'content-type': 'application/json' },
-      })
-    expect(leakedKeys(await preview(service.root), code, hers)).toContain(found)
-    const previewed = await preview(bob)
-    expect([code, previewed.status, leakedKeys(previewed, code, hers)]).toEqual([code, 400, []])
-    await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.py`, {
-      content: code,
-    })
-    const { status, run } = await runOf(bob, at)
-    const log = await observe(bob, `/api/v1/runs/${run.id}/logs`)
-    expect([code, status, leakedKeys(log, code, hers)]).toEqual([code, 'failed', []])
-  }
-})
-
-test('publish warnings tell Bob nothing about Ada’s resources', async () => {
-  const name = `c${randomBytes(4).toString('hex')}`
-  const path = `/api/v1/pipelines/default/silver/${name}`
-  await service.must(201, bob, 'POST', '/api/v1/pipelines', { namespace: 'default', layer: 'silver', name })
-  // Ada's pipelines read Bob's table, and Bob's pipeline would read theirs. Bob must not be shown this cycle.
+test('a cycle through pipelines of Ada is no finding of Bob’s publication', async () => {
+  const bobs = await codeOfBob('sql')
   const [round, via] = [canary(), canary()]
+  // Ada's pipelines read Bob's table, and Bob's pipeline would read theirs.
   for (const [own, reads] of [
-    [via, name],
+    [via, bobs.path.split('/').at(-1)],
     [round, via],
   ]) {
-    await service.must(201, ada, 'POST', '/api/v1/pipelines', {
-      namespace: 'default',
-      layer: 'silver',
-      name: own,
-    })
+    const at = { namespace: 'default', layer: 'silver', name: own }
+    await service.must(201, ada, 'POST', '/api/v1/pipelines', at)
     await service.must(200, ada, 'PUT', `/api/v1/files/default/pipelines/silver/${own}/pipeline.sql`, {
       content: `select * from {{ ref('silver.${reads}') }}`,
     })
   }
-  const warnings = async (table: string, zone: string) => {
-    const content = `select * from {{ ref('silver.${table}') }}, read_csv_auto('{{ landing_zone("${zone}") }}')`
-    await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.sql`, {
-      content,
-    })
-    const { validation } = await service.must(200, bob, 'POST', `${path}/publish`)
-    return JSON.stringify(validation).replaceAll(table, 'TABLE').replaceAll(zone, 'ZONE')
+  const warnings = async (table: string) => {
+    await bobs.write(REF({ ...NOBODYS, table }))
+    const { validation } = (await bobs.publish()).json as { validation: unknown }
+    return JSON.stringify(validation).replaceAll(table, 'TABLE')
   }
-  const missing = await warnings('c0000000000', 'c1111111111')
-  expect(missing).toMatch(/TABLE/)
-  for (const table of [String(hers['shared pipeline']), round]) {
-    const findings = await warnings(table, String(hers['shared zone']))
-    expect(findings).toBe(missing)
-    expect(findings).not.toContain(via)
-  }
+  const [hidden, missing] = [await warnings(round), await warnings('cnothing')]
+  expect(hidden).toBe(missing)
   // A caller who may see all pipelines is shown the cycle.
-  const { validation } = await service.must(200, service.root, 'POST', `${path}/publish`)
+  await warnings(round)
+  const { validation } = await service.must(200, service.root, 'POST', `${bobs.path}/publish`)
   expect(JSON.stringify(validation)).toContain(via)
 })
