@@ -53,4 +53,4 @@ export function constantValue(name: string, source: string): number {
 /** A column with a default, and a limit that users share. */
 const WRAPPERS = String.raw`(?: pg\.integer\('\w+'\)\.notNull\(\)\.default\(| \{ limit:)?`
 const BYTES = { MIB: 1_048_576, GIB: 1_073_741_824 }
-const numberOf = (text: string) => Number(text.replaceAll('_', ''))
+const numberOf = (text: string) => Number(text.replaceAll(/[_n]/g, ''))
