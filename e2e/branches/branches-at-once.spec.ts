@@ -4,12 +4,12 @@ import { fresh, getJson, newNamespace, pipelineWith, publishedPipeline, rowsOf }
 import { ended, newTable, requestRun } from '../kit/runs.ts'
 
 const BRANCHES = 20
-const TABLES_PER_BRANCH = 5
+const TABLES_PER_BRANCH = 2
 const RIVALS = 8
 
 const range = (n: number) => [...Array(n).keys()]
 
-test('100 runs on 20 branches and 20 merges at once lose nothing @branches.merge.many', async ({
+test('40 runs on 20 branches and 20 merges at once lose nothing @branches.merge.many', async ({
   request,
 }) => {
   const namespace = await newNamespace(request)
