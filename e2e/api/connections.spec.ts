@@ -98,7 +98,7 @@ test('on every route, HEAD omits Content-Length or reports that of GET @runtime'
     .filter(([, methods]) => methods.get !== undefined)
     .filter(([path]) => !path.endsWith('/events'))
     .map(([path]) => path.replace('{machine}', 'run').replaceAll(/\{\w+\}/g, 'absent'))
-  for (const path of [...documented, '/nope', '/swagger', '/swagger/json', '/inspector']) {
+  for (const path of [...documented, '/nope', '/swagger', '/swagger/json', '/console']) {
     const answer = await request.get(path)
     const length = (await answer.body()).length
     const { status, head, body } = await rawRequest(baseURL ?? '', [
