@@ -303,7 +303,7 @@ for (const [name, start] of [
       await expect(page.getByRole('log')).toContainText('attempt 1')
       await expect(page.locator('.facts').getByText('success')).toBeVisible()
 
-      await page.getByRole('link', { name: 'Inspector' }).click()
+      await goTo(page, 'Inspector')
       await expect(page).toHaveURL(/\/console\/inspector\/run$/)
       await expect(page.locator('.virtual-row a').first()).toBeVisible()
       await expect(page.locator('#connection')).toHaveText('live')
