@@ -5,7 +5,7 @@
 import { mkdtemp, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openDatabase, type Sql } from '../drizzle/client.ts'
-import { startService } from '../tools/test/service.ts'
+import { startService } from '../tools/service/service.ts'
 import { type Client, clientOf, databaseUrlOf } from './client.ts'
 import { figuresOf, printFigures, timed } from './figures.ts'
 import { type Append, appendByRest } from './iceberg-append.ts'

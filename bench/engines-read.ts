@@ -1,10 +1,10 @@
 // Measures Spark and Trino on rows that Sluice wrote, and on the same rows written by Spark. BENCH_ROWS sets the number of rows.
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { run } from '../tools/kit/run.ts'
+import { startService } from '../tools/service/service.ts'
 import { javaOf, pythonWithEngines, sparkJars } from '../tools/test/engines/jvm.ts'
 import { installTrino, startTrino } from '../tools/test/engines/trino.ts'
-import { run } from '../tools/test/run.ts'
-import { startService } from '../tools/test/service.ts'
 import { clientOf } from './client.ts'
 
 const ROWS = Number(process.env.BENCH_ROWS ?? 1_000_000)

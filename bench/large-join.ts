@@ -2,7 +2,7 @@
 // side (20 million unless it is set; a row has 144 bytes without compression). MEMORY is the limit of the engine, and SPILL that
 // of its temporary files. The checksum of the join equals the one that DuckDB computes without a join.
 import { DuckDBInstance } from '@duckdb/node-api'
-import { startService } from '../tools/test/service.ts'
+import { startService } from '../tools/service/service.ts'
 import { clientOf } from './client.ts'
 
 const ROWS = Number(process.env.ROWS ?? 20_000_000)

@@ -4,7 +4,7 @@
 // - a server that only executes `select 1`.
 import postgres from 'postgres'
 import { openDatabase } from '../drizzle/client.ts'
-import { startService } from '../tools/test/service.ts'
+import { startService } from '../tools/service/service.ts'
 import { databaseUrlOf } from './client.ts'
 import { type Figures, figuresOf, printFigures } from './figures.ts'
 

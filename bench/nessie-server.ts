@@ -3,10 +3,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../sidecars/supervisor/ports.ts'
+import { fromMaven } from '../tools/install/maven.ts'
+import { pythonWith } from '../tools/install/python.ts'
+import { endWith } from '../tools/kit/scratch.ts'
 import { javaOf } from '../tools/test/engines/jvm.ts'
-import { fromMaven } from '../tools/test/maven.ts'
-import { pythonWith } from '../tools/test/python.ts'
-import { endWith } from '../tools/test/scratch.ts'
 
 const NESSIE = {
   group: 'org.projectnessie.nessie',

@@ -1,6 +1,6 @@
 // Starts the whole service with a no-op runner over Connect in a separate process.
 import postgres from 'postgres'
-import { startService } from '../tools/test/service.ts'
+import { startService } from '../tools/service/service.ts'
 import { clientOf, databaseUrlOf, startServer } from './client.ts'
 import { listenToRuns } from './news.ts'
 

@@ -5,7 +5,7 @@
 // The API's durations under a steady load are measured in consecutive windows on one database: before the reaper, with it, and
 // without it again. The last window shows the noise of this machine. Each round of the reaper removes a share of the old rows.
 import postgres from 'postgres'
-import { startService } from '../tools/test/service.ts'
+import { startService } from '../tools/service/service.ts'
 import { databaseUrlOf } from './client.ts'
 import { figuresOf, printFigures } from './figures.ts'
 import { addPublished } from './pipelines.ts'

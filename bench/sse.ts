@@ -2,7 +2,7 @@
 // the latency of lines, lines lost or duplicated by reconnects, and the memory of the API process.
 import assert from 'node:assert/strict'
 import postgres from 'postgres'
-import { startService } from '../tools/test/service.ts'
+import { startService } from '../tools/service/service.ts'
 import { clientOf, databaseUrlOf, residentBytes, startServer } from './client.ts'
 import { addPublished } from './pipelines.ts'
 import type { SseResult, SseTask } from './sse-task.ts'

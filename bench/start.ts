@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startService } from '../tools/test/service.ts'
+import { startService } from '../tools/service/service.ts'
 import { residentBytes } from './client.ts'
 import { figuresOf, printFigures } from './figures.ts'
 

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { startService } from '../tools/test/service.ts'
+import { startService } from '../tools/service/service.ts'
 import { type Client, clientOf } from './client.ts'
 import { generateTpch, loadTpch, SCALE_FACTOR, TPCH_TABLES, tablesIn, viewsIn } from './tpch.ts'
 

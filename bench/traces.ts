@@ -1,7 +1,7 @@
 // Measures the cost of traces: runs of many pipelines at once, and queries one by one, with and without a collector, in turns. The
 // collector of this process only counts.
 import { openDatabase } from '../drizzle/client.ts'
-import { startService } from '../tools/test/service.ts'
+import { startService } from '../tools/service/service.ts'
 import { clientOf, databaseUrlOf } from './client.ts'
 import { figuresOf, timed } from './figures.ts'
 import { manyAtOnce, publish } from './run-latency.ts'

@@ -1,6 +1,6 @@
 /**
- * Bundles the console into `console/dist/`, with Bun's bundler: assets with hashes in their names, each also compressed, and
- * `manifest.json` with the names that the page loads. `.setup/setup.mjs` runs it when a source of the console has changed.
+ * Bundles the console into `console/dist/` with Bun's bundler. The names of assets have hashes, and each is also compressed.
+ * `manifest.json` has the names that the page loads. `.setup/setup.mjs` runs it when a source of the console has changed.
  */
 import { readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'

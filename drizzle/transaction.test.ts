@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { sql as statement } from 'drizzle-orm'
-import { type TestDatabase, testDatabase } from '../tools/test/database.ts'
+import { type TestDatabase, testDatabase } from '../tools/service/database.ts'
 import { type Database, openDatabase } from './client.ts'
 import { startTestProxy, type TestProxy } from './test-proxy.ts'
 

@@ -3,7 +3,7 @@
 // removes the product's protections one at a time, and checks that each is noticed.
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { startTestPostgres } from '../tools/test/test-postgres.ts'
+import { startTestPostgres } from '../tools/service/test-postgres.ts'
 import { MUTATIONS, NO_MUTATION } from './mutations.ts'
 import { playAll, playPart, printResult } from './parts.ts'
 import { type Bench, closeBench, openBench, type Result, simulate } from './simulate.ts'

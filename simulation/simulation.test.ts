@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { startTestPostgres, type TestPostgres } from '../tools/test/test-postgres.ts'
+import { startTestPostgres, type TestPostgres } from '../tools/service/test-postgres.ts'
 import { MUTATIONS, type Mutation, NO_MUTATION } from './mutations.ts'
 import { type Bench, closeBench, openBench, simulate } from './simulate.ts'
 

@@ -3,7 +3,7 @@ import postgresJs from 'postgres'
 import { newId, type PipelineId } from '../app/core/ids.ts'
 import type { Log } from '../app/core/log.ts'
 import type { Fenced } from '../drizzle/client.ts'
-import { useDatabase } from '../tools/test/database.ts'
+import { useDatabase } from '../tools/service/database.ts'
 import { tickSchedules } from './scheduler.ts'
 import { addPipeline } from './testing.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import type { Resource } from '../core/access.ts'
 import type { Identity } from '../core/identity.ts'
 import { identityOf, openPro } from './testing.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import { type Access, EVERYTHING } from '../core/access.ts'
 import { refusal } from '../pipelines/test-parts.ts'
 import { makeSharingService } from '../sharing/service.ts'

@@ -1,6 +1,6 @@
 // One user uses a part of each limit that all users have together.
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import { openPro } from './testing.ts'
 
 setDefaultTimeout(60_000)

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { openDatabase } from '../../drizzle/client.ts'
 import type { TableName } from '../../ground/names.ts'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
 import { listRuns } from '../runs/store/list.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import { newId } from '../core/ids.ts'
 import { openTestCatalog, type TestAttempt } from '../iceberg/test-catalog.ts'
 import { alone } from '../s3/store.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { fromJson } from '@bufbuild/protobuf'
 import { LandingInputSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import { newId } from '../core/ids.ts'
 import { openTestCatalog, type TestAttempt } from '../iceberg/test-catalog.ts'
 import { closeBranches } from '../versions/store/branches.ts'

@@ -7,7 +7,7 @@ import {
   S3Client,
   type S3ClientConfig,
 } from '@aws-sdk/client-s3'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import { BUCKET as Bucket, openTestCatalog, type TestAttempt } from '../iceberg/test-catalog.ts'
 import { closeBranches } from '../versions/store/branches.ts'
 

@@ -1,5 +1,5 @@
 import { beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { requestTo, testApp } from '../composition/test-app.ts'
 import { newId } from '../core/ids.ts'
 import { attentionRoutes } from './routes.ts'

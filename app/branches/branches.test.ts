@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, expect, test } from 'bun:test'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import type { App } from '../composition/server.ts'
 import { requestTo, testApp } from '../composition/test-app.ts'

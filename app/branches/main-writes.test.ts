@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'bun:test'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import { openTestCatalog } from '../iceberg/test-catalog.ts'
 import type { Judgement } from '../quality-tests/gate.ts'
 import { listCommits } from './service.ts'

@@ -1,5 +1,5 @@
 import { beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { UNLIMITED } from '../core/access.ts'
 import { lockedBranch, openUserBranch } from '../versions/store/user-branches.ts'
 import { commitToTestBranch, openTestBranch } from '../versions/test-rows.ts'

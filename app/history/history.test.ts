@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, expect, test } from 'bun:test'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import type { App } from '../composition/server.ts'
 import { requestTo, testApp } from '../composition/test-app.ts'
 import { openTestCatalog, type TestAttempt } from '../iceberg/test-catalog.ts'

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import { type IcebergParts, icebergRoutes } from './routes.ts'
 import { openTestCatalog } from './test-catalog.ts'
 

@@ -39,7 +39,7 @@ import {
   replacedFiles,
 } from '../../lake/iceberg/write/write.ts'
 import { quoteLiteral } from '../../lake/quote.ts'
-import { testDatabase } from '../../tools/test/database.ts'
+import { testDatabase } from '../../tools/service/database.ts'
 import { type CodeVisibility, seesAll } from '../access/code-visibility.ts'
 import { makeTokens, type Tokens } from '../attempt-access/tokens.ts'
 import { makeWorkFiles } from '../attempt-access/work-files.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import type { Resources } from '../access/service.ts'
 import { identityOf } from '../access/testing.ts'
 import type { Visible } from '../core/access.ts'

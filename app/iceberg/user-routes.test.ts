@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'bun:test'
 import { parseJson } from '../../lake/iceberg/format/json.ts'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import { RULES } from '../access/rules.ts'
 import type { Resources } from '../access/service.ts'
 import { identityOf } from '../access/testing.ts'

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'bun:test'
 import { startTestQueries } from '../../sidecars/query/testing.ts'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 
 // Views that engines store on branches. A real query service binds them.
 

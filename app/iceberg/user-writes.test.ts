@@ -11,7 +11,7 @@ import { currentSchema, metadataFrom, type TableMetadata } from '../../lake/iceb
 import type { TableUpdate } from '../../lake/iceberg/format/wire.ts'
 import { createViewBody } from '../../lake/iceberg/views/view.ts'
 import type { CommitPlan } from '../../lake/iceberg/write/write.ts'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import type { Resources } from '../access/service.ts'
 import { identityOf } from '../access/testing.ts'
 import type { Visible } from '../core/access.ts'

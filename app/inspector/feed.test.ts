@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
 import { makeStreamSlots } from '../wire/stream-slots.ts'
 import { type InspectorFeeds, makeInspectorFeeds } from './feed.ts'
 import { type Snapshot, STEPS_MAX, type Step } from './schema.ts'

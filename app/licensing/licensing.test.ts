@@ -1,5 +1,5 @@
 import { afterAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { recordingLog } from '../composition/test-app.ts'
 import type { Clock } from '../core/clock.ts'
 import { AppError } from '../core/errors.ts'

@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { openDatabase } from '../../drizzle/client.ts'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import type { App } from '../composition/server.ts'
 import { requestTo, testApp } from '../composition/test-app.ts'
 import { type Access, UNLIMITED } from '../core/access.ts'

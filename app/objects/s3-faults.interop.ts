@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, setDefaultTimeout, test } from 'bun:test
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
 import { openObjectStore } from './open.ts'
 import type { ObjectStore } from './port.ts'
 import { streamed } from './suite.ts'

@@ -11,7 +11,7 @@ import { StoreUnavailable } from './port.ts'
 import { bytes, objectStoreSuite, streamed } from './suite.ts'
 import { s3Settings as settings } from './test-s3-settings.ts'
 
-// Needs a real server. `npm run test:interop` runs it and starts one (tools/test/s3-server.ts); plain `bun test` does not.
+// Needs a real server. `npm run test:interop` runs it and starts one (tools/service/s3-server.ts); plain `bun test` does not.
 
 // A busy machine may be slow. The client itself gives up on a server that hangs.
 setDefaultTimeout(60_000)

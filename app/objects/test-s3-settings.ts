@@ -1,4 +1,4 @@
-// Settings of the real S3 server that `npm run test:interop` starts (tools/test/s3-server.ts).
+// Settings of the real S3 server that `npm run test:interop` starts (tools/service/s3-server.ts).
 
 function required(name: string): string {
   const value = process.env[name]

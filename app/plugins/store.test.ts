@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { makeEnforcement } from '../access/service.ts'
 import type { Resource } from '../core/access.ts'
 import type { Identity } from '../core/identity.ts'

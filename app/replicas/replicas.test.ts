@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { newId } from '../core/ids.ts'
 import { makeReplicaService } from './service.ts'
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { select } from '../../drizzle/rows.ts'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId } from '../core/ids.ts'
 import { pruneAudit, pruneEvents, pruneHistory, pruneIdempotencyKeys } from './store/history.ts'

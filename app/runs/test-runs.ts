@@ -1,6 +1,6 @@
 // For tests: a database per file with pipelines, whose runs start and report as with a dispatcher.
 import { setDefaultTimeout } from 'bun:test'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import type { RunId } from '../core/ids.ts'
 import type { Executed, Outcome } from './outcome.ts'

@@ -1,7 +1,7 @@
 // Rights of users (Pro) on lake files: at the issue of credentials, and with each later request.
 import { beforeAll, expect, test } from 'bun:test'
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import type { Resources } from '../access/service.ts'
 import { identityOf } from '../access/testing.ts'
 import { NO_PLUGINS } from '../config/plugin-settings.ts'

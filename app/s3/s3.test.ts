@@ -22,7 +22,7 @@ import {
   S3ServiceException,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import { BUCKET as Bucket, openTestCatalog } from '../iceberg/test-catalog.ts'
 import { makeCredentials, type S3Credentials } from './credentials.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import { seesAll } from '../access/code-visibility.ts'
 import { makeWorkFiles } from '../attempt-access/work-files.ts'
 import { newId } from '../core/ids.ts'

@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
-import { useDatabase } from '../../tools/test/database.ts'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import type { App } from '../composition/server.ts'
 import { requestTo, testApp } from '../composition/test-app.ts'

@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { startTestQueries } from '../../sidecars/query/testing.ts'
 import { testAccess } from '../../sidecars/rpc/testing.ts'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import type { App } from '../composition/server.ts'
 import { requestTo, testApp } from '../composition/test-app.ts'
 import { systemClock } from '../core/clock.ts'

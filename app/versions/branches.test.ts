@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { SqlTx } from '../../drizzle/client.ts'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { newId } from '../core/ids.ts'
 import {
   closeBranches,

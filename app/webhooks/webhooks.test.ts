@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { NO_TRACE } from '../../ground/telemetry/trace.ts'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { requestTo, testApp } from '../composition/test-app.ts'
 import { newId } from '../core/ids.ts'

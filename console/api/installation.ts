@@ -1,4 +1,4 @@
-// What the service says about itself: its edition, its build, the health of its parts, and its processes.
+// The service's description of itself: its edition, its build, the health of its parts, and its processes.
 import { queryOptions } from '@tanstack/react-query'
 import { api, ok } from './client.ts'
 import { samplesIn } from './metrics.ts'

@@ -97,7 +97,7 @@ export const lifecycleQuery = (at: ZoneAt) =>
   })
 export type Lifecycle = DataOf<typeof lifecycleQuery>
 
-/** Where a zone accepts uploads. */
+/** The address at which a zone accepts uploads. */
 export const uploadPathOf = ({ ns, name }: ZoneAt, part: 'files' | 'samples') =>
   path`landing-zones/${ns}/${name}/${part}`
 

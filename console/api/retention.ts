@@ -18,7 +18,7 @@ export const retentionStatusQuery = () =>
 export const retentionConfigQuery = () =>
   queryOptions({ queryKey: [...KEY, 'config'], queryFn: () => ok(retention.config.get()) })
 
-/** What a tick would remove now. */
+/** The objects that a tick would remove now. */
 export const wouldRemove = async () =>
   (await ok(retention.run.post(undefined, { query: { dry_run: true } }))).would_remove ?? []
 export type Removal = Awaited<ReturnType<typeof wouldRemove>>[number]

@@ -21,7 +21,7 @@ test('a damaged token names nobody', () => {
   expect(callerOf('eyJhbGciOiJSUzI1NiJ9.bm8ganNvbg.c2ln')).toEqual({ id: '', name: 'API key' })
 })
 
-test('a token is sent as a bearer token, and any other text as a key', () => {
+test('a token is sent as a bearer token, another text as a key', () => {
   const token = tokenWith({ sub: 'ann' })
   expect(credentialHeaders(token)).toEqual({ authorization: `Bearer ${token}` })
   expect(credentialHeaders('a-key-0123456789')).toEqual({ 'x-api-key': 'a-key-0123456789' })

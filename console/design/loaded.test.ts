@@ -5,7 +5,7 @@ import { designOf } from './loaded.tsx'
 const answered = (status: number, headers?: Record<string, string>) =>
   designOf(errorOf(status, { error: { code: 'X', message: 'the reason' } }, new Headers(headers)))
 
-test('an answer without data has a title by its status, and the reason of the service', () => {
+test('an answer without data shows a title and the reason of the service', () => {
   for (const [status, title] of [
     [400, 'The request was refused'],
     [403, 'Not allowed'],

@@ -12,7 +12,7 @@ export function Page({
   children,
 }: {
   title: string
-  /** Where the page belongs, above its heading. */
+  /** The parents of the page, above its heading. */
   crumbs?: ReactNode
   subtitle?: ReactNode
   actions?: ReactNode

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { testDirectory } from '../../tools/test/directory.ts'
+import { testDirectory } from '../../tools/kit/directory.ts'
 import { availableBytes, readMachine } from './machine.ts'
 
 const MIB = 1_048_576

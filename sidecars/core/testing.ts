@@ -1,6 +1,6 @@
 /** Helpers of tests that start the process of a sidecar and observe processes. */
 import { readFile } from 'node:fs/promises'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
 import { TEST_TOKEN } from '../rpc/testing.ts'
 import { eachLine } from '../supervisor/lines.ts'
 import type { Log } from './log.ts'

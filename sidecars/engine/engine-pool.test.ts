@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'bun:test'
 import { makeSlots } from '../../ground/process/slots.ts'
-import { testDirectory } from '../../tools/test/directory.ts'
+import { testDirectory } from '../../tools/kit/directory.ts'
 import { silent } from '../core/testing.ts'
 import { EnginePool } from './engine-pool.ts'
 

@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { testDirectory } from '../../tools/test/directory.ts'
+import { testDirectory } from '../../tools/kit/directory.ts'
 import { engineSandboxOf } from '../sandbox/engine-sandbox.ts'
 import { EngineProcess } from './engine-process.ts'
 

@@ -3,7 +3,7 @@ import { statSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { testDirectory } from '../../tools/test/directory.ts'
+import { testDirectory } from '../../tools/kit/directory.ts'
 import { openObjectCache } from './object-cache.ts'
 
 const base = testDirectory()

@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from 'bun:test'
 import { ConnectError } from '@connectrpc/connect'
 import { CostSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import { startTestQueries } from './testing.ts'
 
 const queries = duringTests(() => startTestQueries({ QUERY_CONCURRENCY: '1' }))

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
-import { duringTests } from '../../tools/test/during.ts'
-import { until } from '../../tools/test/until.ts'
+import { duringTests } from '../../tools/kit/during.ts'
+import { until } from '../../tools/kit/until.ts'
 import { engineAtWork, ticksOfEach } from '../core/testing.ts'
 import { type QueryOptions, startTestQueries, type TestQueries, tableNamed } from './testing.ts'
 

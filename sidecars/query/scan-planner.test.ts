@@ -7,7 +7,7 @@ import { liveManifestsOf, tableFilesOf } from '../../lake/iceberg/read/scan.ts'
 import { readTable } from '../../lake/iceberg/read/table-sql.ts'
 import { useTestLake } from '../../lake/iceberg/test-lake.ts'
 import { quoteLiteral } from '../../lake/quote.ts'
-import { testDirectory } from '../../tools/test/directory.ts'
+import { testDirectory } from '../../tools/kit/directory.ts'
 import { limits } from './limits.ts'
 import { ScanPlanner } from './scan-planner.ts'
 

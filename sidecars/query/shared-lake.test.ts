@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdir, rm, truncate, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Code, ConnectError } from '@connectrpc/connect'
-import { testDirectory } from '../../tools/test/directory.ts'
+import { testDirectory } from '../../tools/kit/directory.ts'
 import { startTestQueries, type TestQueries } from './testing.ts'
 
 setDefaultTimeout(60_000)

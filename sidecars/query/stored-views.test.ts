@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { layerOf } from '../../ground/names.ts'
 import { createViewBody } from '../../lake/iceberg/views/view.ts'
 import { schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
-import { duringTests } from '../../tools/test/during.ts'
+import { duringTests } from '../../tools/kit/during.ts'
 import { startTestQueries, tableNamed } from './testing.ts'
 
 setDefaultTimeout(60_000)

@@ -16,7 +16,7 @@ import { headOfMain } from '../../app/versions/store/branches.ts'
 import { type JsonObject, objectsOf } from '../../lake/engine/test-json.ts'
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
 import { startSidecar } from '../core/testing.ts'
 import { testAccess, transportToSidecar } from '../rpc/testing.ts'
 

@@ -26,7 +26,7 @@ import {
   type StreamLogsResponse,
   type SubmitPipelineRequestSchema,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { testDatabase } from '../../tools/test/database.ts'
+import { testDatabase } from '../../tools/service/database.ts'
 import { startSidecar } from '../core/testing.ts'
 import { transportToSidecar } from '../rpc/testing.ts'
 import { holdPort } from '../supervisor/ports.ts'

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import postgres from 'postgres'
 import { type HeldPort, holdPort } from './ports.ts'
 import { messageOf, Refusal } from './refusal.ts'
+import { majorVersionOf } from './store.ts'
 
 const POSTGRES_MAJOR = 15
 /**
@@ -97,13 +98,9 @@ export async function checkDatabase(url: string, answerMs = DATABASE_ANSWER_MS) 
     answerMs,
   )
   try {
-    const version = sql`select current_setting('server_version_num')::int / 10000 as major`
-    const [row] = await Promise.race([version, silence.promise])
-    if (row?.major < POSTGRES_MAJOR) {
-      throw new Refusal(
-        `DATABASE_URL: PostgreSQL ${row?.major} is too old, ${POSTGRES_MAJOR} or newer is needed`,
-      )
-    }
+    const major = await Promise.race([majorVersionOf(sql), silence.promise])
+    if (major < POSTGRES_MAJOR)
+      throw new Refusal(`DATABASE_URL: PostgreSQL ${major} is too old, ${POSTGRES_MAJOR} or newer is needed`)
   } catch (error) {
     if (error instanceof Refusal) throw error
     throw new Refusal(

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import sql from 'postgres'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
 import { type Postgres, startPostgres } from './postgres.ts'
 import { isAlive, temporaryDirectory } from './testing.ts'
 

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
 import { type ChildOptions, childProcess } from './child.ts'
 import { isAlive } from './testing.ts'
 import { type Part, supervise, type Tree } from './tree.ts'

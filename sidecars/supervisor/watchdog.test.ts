@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
 import { watch } from './watchdog.ts'
 
 const TIMES = { answerMs: 20, lateMs: 1_000 }

@@ -7,7 +7,7 @@ import {
   importsOf,
   violationsOf,
 } from './architecture.ts'
-import { sourceFiles } from './structure.ts'
+import { sourceFiles } from './folders.ts'
 
 const files = (await sourceFiles()).filter(({ path }) => /\.tsx?$/.test(path))
 
@@ -41,7 +41,7 @@ test('the picture of imports in docs/architecture.md shows the rules of the chec
     expect([layer, ...[...drawn(layer)].sort()]).toEqual([layer, ...[...mayImport].sort()])
 })
 
-test('no two folders of app/ import each other, directly or indirectly', () => {
+test('no two folders import each other, directly or indirectly', () => {
   expect(folderCirclesOf(files)).toEqual([])
   const knot = [
     { path: 'app/a/service.ts', source: `import '../b/service.ts'` },
@@ -107,7 +107,10 @@ test.each([
   ['lake/type.ts', `/* neither Bun.file nor Date.now() */ export const day = (ms: number) => new Date(ms)`],
   ['machines/cron.ts', `import { Cron } from 'croner'`],
   ['app/workers.ts', `new Worker(new URL('../../workers/dispatcher.worker.ts', import.meta.url))`],
-  ['app/runs/service.test.ts', `import { testDatabase } from '../test/database.ts'; Bun.sleep(Date.now())`],
+  [
+    'app/runs/service.test.ts',
+    `import { testDatabase } from '../service/database.ts'; Bun.sleep(Date.now())`,
+  ],
 ])('accepts in %s: %s', (path, source) => {
   expect(violationsOf({ path, source: `${source}\nexport {}` })).toEqual([])
 })

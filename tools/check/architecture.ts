@@ -3,19 +3,13 @@
  * the tree.
  */
 import { posix } from 'node:path'
+import { isBesideProduct, isTest as isTestFile, type SourceFile } from './folders.ts'
 
-export type SourceFile = { path: string; source: string }
 export type Import = { specifier: string; isTypeOnly: boolean }
 
 /** Entry files. Threads and processes start by path, so no file imports an entry file. Entry files may import anything. */
 const ENTRY =
   /^(app\/entry\/main(-node|-deno)?|workers\/main|workers\/[\w-]+\.worker|simulation\/main|sidecars\/[\w-]+\/main|console\/build|examples\/demo|bench\/main)\.ts$/
-/**
- * Files for tests. They may import from every layer, and may read time, randomness and environment. So may all files that
- * import `bun:test`.
- */
-const TEST = /\.(test|interop)\.ts$|(^|\/)(test-[\w-]+|testing)\.ts$|^(\.setup|tools|bench|simulation)\//
-
 /** The layers from which the files of each layer may import. A layer without an entry may import from all. */
 export const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
   machines: { mayImport: [], insteadOf: 'machines are pure: pass facts in with the event' },
@@ -70,7 +64,7 @@ const OUTSIDE = [
 export function violationsOf(file: SourceFile): string[] {
   const { path } = file
   const isEntry = ENTRY.test(path)
-  const isTest = TEST.test(path) || /from 'bun:test'/.test(file.source)
+  const isTest = isBesideLayers(file)
   const layer = layerOf(path)
   const found: string[] = []
   const report = (what: string, instead: string) => found.push(`${path}: ${what}; ${instead}`)
@@ -161,31 +155,36 @@ function circlesIn(targets: ReadonlyMap<string, Iterable<string>>, instead: stri
   return found
 }
 
-/** Import cycles between folders of `app/`, tests excluded. No slice of a cycle can be read alone. */
+/** Import cycles between folders, tests excluded. No folder of a cycle can be read alone. */
 export function folderCirclesOf(files: SourceFile[]): string[] {
   const targets = new Map<string, Set<string>>()
   for (const { path, source } of files) {
-    if (!path.startsWith('app/') || TEST.test(path) || /\.child\.ts$|from 'bun:test'/.test(path + source))
-      continue
+    if (isTestFile(path) || /from 'bun:test'/.test(source)) continue
     const folder = sliceOf(path)
     const own = targets.get(folder) ?? new Set()
     targets.set(folder, own)
     for (const { specifier } of importsOf(source)) {
       const target = resolveImport(path, specifier)
-      if (target?.startsWith('app/') && sliceOf(target) !== folder) own.add(sliceOf(target))
+      if (target && sliceOf(target) !== folder) own.add(sliceOf(target))
     }
   }
-  return circlesIn(targets, 'move what both need to app/core')
+  return circlesIn(targets, 'move what both need to a folder below')
 }
 
-/** The folder of a file of `app/`. A `store/` belongs to its slice, whose schema it reads. */
+/** The folder of a file. A `store/` belongs to its slice, whose schema it reads. */
 const sliceOf = (path: string) => posix.dirname(path).replace(/\/store$/, '')
 
 const layerOf = (path: string) => path.split('/')[0] ?? ''
+/**
+ * Files for tests and tools. They may import from every layer, and may read time, randomness and environment. Examples and
+ * end-to-end tests speak HTTP, so the layers hold for them.
+ */
+const isBesideLayers = (file: SourceFile) =>
+  isBesideProduct(file) &&
+  (!/^(e2e|examples)\//.test(file.path) || (isTestFile(file.path) && !file.path.endsWith('.spec.ts')))
 const isAboveServices = (path: string) =>
   /^app\/((.+\/)?(page-)?routes|composition\/[\w-]+|entry\/[\w-]+)\.ts$/.test(path)
-const mayNameBun = (path: string) =>
-  ENTRY.test(path) || TEST.test(path) || /^(workers|sidecars|examples)\//.test(path)
+const mayNameBun = (path: string) => ENTRY.test(path) || /^(workers|sidecars|examples)\//.test(path)
 
 function resolveImport(from: string, specifier: string): string | undefined {
   return specifier.startsWith('.') ? posix.join(posix.dirname(from), specifier) : undefined

@@ -5,8 +5,8 @@
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { run } from '../test/run.ts'
-import { Tally } from '../test/tally.ts'
+import { run } from '../kit/run.ts'
+import { Tally } from '../kit/tally.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const ADVISORIES_LIMIT_MS = 60_000

@@ -2,13 +2,14 @@
 import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
-import { run } from '../test/run.ts'
-import type { Tally } from '../test/tally.ts'
+import { run } from '../kit/run.ts'
+import type { Tally } from '../kit/tally.ts'
 import { coverageProblems } from './coverage.ts'
+import { sourceFiles } from './folders.ts'
 import { messageProblems } from './messages.ts'
 import { openApiDrift } from './openapi.ts'
 import { statechartDrift } from './statecharts.ts'
-import { sizeOf, sourceFiles, structureProblems } from './structure.ts'
+import { sizeOf, treeProblems } from './structure.ts'
 import { wordFaults } from './words.ts'
 
 const root = join(import.meta.dirname, '..', '..')
@@ -80,7 +81,7 @@ async function drawingDrift() {
 async function structure() {
   const files = await sourceFiles()
   console.log(`  ${sizeOf(files)}`)
-  return structureProblems(files).join('\n') || undefined
+  return treeProblems(files).join('\n') || undefined
 }
 
 async function lockfileAddresses() {

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { JSONReport, JSONReportSuite } from '@playwright/test/reporter'
-import { run } from '../test/run.ts'
+import { run } from '../kit/run.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const LIST_LIMIT_MS = 300_000

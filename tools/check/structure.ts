@@ -1,19 +1,19 @@
 /** Rules about the text of files: the place of SQL, the permitted members of libraries, and the length of functions. */
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { codeOf, type SourceFile } from './architecture.ts'
-
-const ROOT = join(import.meta.dirname, '..', '..')
-const FOLDERS =
-  'app,bench,console,drizzle,e2e,examples,ground,lake,machines,proto,sidecars,simulation,tools,workers,.setup'
-const GENERATED = /^(proto\/gen|drizzle\/migrations|console\/dist)\/|(^|\/)node_modules\//
-const FOR_TESTS =
-  /\.(test|spec|interop|child)\.ts$|(^|\/)(test-[\w-]+|testing|suite)\.ts$|^(e2e|bench|examples|tools|simulation)\//
+import { codeOf } from './architecture.ts'
+import {
+  isBesideProduct,
+  linesByFolder,
+  overBudget,
+  type SourceFile,
+  sourceFiles,
+  tooLong,
+  unlistedFolders,
+} from './folders.ts'
 
 /** Files that may contain SQL. `drizzle/` contains the tables, and the conditions that several stores share. */
 const STORE = /^drizzle\/|(^|\/)store(\.ts$|\/)/
 const SQL =
-  /^\s*import (?!type\b)[^;]*?from ["'](drizzle-orm[^"']*|[./]+\/drizzle\/schema\/[^"']+)["']|\b(sql|tx)(\.unsafe\(|`)/m
+  /^\s*import (?!type\b)[^;]*?from ["'](drizzle-orm[^"']*|[./]+\/drizzle\/schema\/[^"']+)["']|(?<![.\w])(sql|tx)(\.unsafe\(|`)/m
 
 const UNDERSCORE = /\._[a-zA-Z]\w*|\[["']_\w+["']\]/
 /** Members of queries and clients of postgres.js that its documentation does not name. */
@@ -30,13 +30,11 @@ const LONG_FUNCTION = /biome-ignore lint\/complexity\/noExcessiveLinesPerFunctio
 
 /** Returns every violation as `path: fault; what to do instead`. */
 export function structureProblems(files: readonly SourceFile[]): string[] {
-  const production = files.filter(
-    ({ path, source }) => !FOR_TESTS.test(path) && !/from 'bun:test'/.test(source),
-  )
+  const production = files.filter((file) => !isBesideProduct(file))
   const found = production.flatMap(({ path, source }) => {
     // Code without comments and types.
     const code = /\.tsx?$/.test(path) ? codeOf({ path, source }) : source
-    const hasSql = !STORE.test(path) && /^(app|workers)\//.test(path) && SQL.test(code)
+    const hasSql = !STORE.test(path) && SQL.test(code)
     return [
       ...(hasSql ? [`${path}: contains SQL; move the statement to the store of its slice`] : []),
       ...[UNDERSCORE, POSTGRES_INTERNALS].flatMap((pattern) => {
@@ -66,27 +64,27 @@ function consoleProblems(path: string, code: string): string[] {
   ]
 }
 
-/** Reads all hand-written TypeScript and JavaScript. */
-export async function sourceFiles(): Promise<SourceFile[]> {
-  const paths = [...new Bun.Glob(`{${FOLDERS}}/**/*.{ts,tsx,js,mjs}`).scanSync({ cwd: ROOT, dot: true })]
-  return Promise.all(
-    paths
-      .filter((path) => !GENERATED.test(path))
-      .map(async (path) => ({ path, source: await readFile(join(ROOT, path), 'utf8') })),
-  )
+/** All faults of structure: folders, lengths, and the rules above. */
+export function treeProblems(files: readonly SourceFile[]): string[] {
+  return [
+    ...unlistedFolders(),
+    ...overBudget(linesByFolder(files)),
+    ...tooLong(files),
+    ...structureProblems(files),
+  ]
 }
 
-/** Returns a text such as `12,345 lines of hand-written code, 6,789 of them for tests`. */
+/** Returns a text such as `115,000 production lines: app 42,000, lake 21,000`. */
 export function sizeOf(files: readonly SourceFile[]): string {
-  const linesOf = (some: readonly SourceFile[]) =>
-    some.reduce((sum, { source }) => sum + source.split('\n').length - 1, 0).toLocaleString('en')
-  const forTests = files.filter(({ path }) => FOR_TESTS.test(path))
-  return `${linesOf(files)} lines of hand-written code, ${linesOf(forTests)} of them for tests`
+  const lines = [...linesByFolder(files)].toSorted(([, a], [, b]) => b - a)
+  const sum = lines.reduce((total, [, count]) => total + count, 0)
+  const parts = lines.map(([folder, count]) => `${folder} ${count.toLocaleString('en')}`)
+  return `${sum.toLocaleString('en')} lines of code without tests: ${parts.join(', ')}`
 }
 
 if (import.meta.main) {
   const files = await sourceFiles()
-  const problems = structureProblems(files)
+  const problems = treeProblems(files)
   console.log([...problems, sizeOf(files)].join('\n'))
   process.exit(problems.length === 0 ? 0 : 1)
 }

@@ -5,11 +5,11 @@
 import { readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { referenceFaults } from './documents.ts'
+import { FOLDERS } from './folders.ts'
 import { numberFaults } from './numbers.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const CODE =
-  '{app,bench,drizzle,e2e,examples,lake,machines,proto,sidecars,tools,workers,.setup}/**/*.{ts,js,mjs,py,proto,sql}'
+const CODE = `${FOLDERS}/**/*.{ts,tsx,js,mjs,py,proto,sql}`
 const DOCUMENTS = '**/*.md'
 const GENERATED =
   /^(proto\/gen|proto\/spark|drizzle\/migrations|docs\/statecharts|\.bun|\.git)\/|(^|\/)node_modules\//

@@ -1,8 +1,8 @@
 /** Prometheus checks the alert rules, and tests them with the series of `alerts.test.yaml`. */
 import { join } from 'node:path'
-import { unpacked } from './apt.ts'
-import { run } from './run.ts'
-import type { Tally } from './tally.ts'
+import { unpacked } from '../install/apt.ts'
+import { run } from '../kit/run.ts'
+import type { Tally } from '../kit/tally.ts'
 
 const FOLDER = join(import.meta.dirname, '..', 'observability')
 const LIMIT_MS = 60_000

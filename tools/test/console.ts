@@ -1,10 +1,10 @@
 /** `npm run test:console`: every page and journey of the web console in Chromium, from Debian's package if there is none. */
-import { installed } from './apt.ts'
-import { findChromium } from './chromium.ts'
-import { runPlaywright } from './playwright.ts'
-import { inScratch } from './scratch.ts'
-import { type Service, startService } from './service.ts'
-import { Tally } from './tally.ts'
+import { installed } from '../install/apt.ts'
+import { findChromium } from '../install/chromium.ts'
+import { runPlaywright } from '../kit/playwright.ts'
+import { inScratch } from '../kit/scratch.ts'
+import { Tally } from '../kit/tally.ts'
+import { type Service, startService } from '../service/service.ts'
 
 const LIMIT_MS = 1_800_000
 

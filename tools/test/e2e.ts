@@ -1,10 +1,10 @@
 /** Runs the end-to-end tests against one whole service. The fault tests start their own services. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { findChromium } from './chromium.ts'
-import { type ProjectOptions, runPlaywright } from './playwright.ts'
-import { type Service, startService } from './service.ts'
-import type { Tally } from './tally.ts'
+import { findChromium } from '../install/chromium.ts'
+import { type ProjectOptions, runPlaywright } from '../kit/playwright.ts'
+import type { Tally } from '../kit/tally.ts'
+import { type Service, startService } from '../service/service.ts'
 
 /** At least five times the duration on two idle cores, so only a test that hangs reaches these limits. */
 const API_LIMIT_MS = 900_000

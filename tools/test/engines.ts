@@ -2,12 +2,13 @@
  * Foreign engines read tables of a real service through `/iceberg` and `/s3`. Each row must equal the row that another DuckDB
  * computes with the pipeline's query.
  */
+
+import { pythonWith } from '../install/python.ts'
+import type { Tally } from '../kit/tally.ts'
+import { startService } from '../service/service.ts'
 import { judge } from './engines/judge.ts'
 import { judgeSnippets } from './engines/snippets.ts'
 import { type Engine, type JudgedTable, makeTable, readableBy, TABLES } from './engines/tables.ts'
-import { pythonWith } from './python.ts'
-import { startService } from './service.ts'
-import type { Tally } from './tally.ts'
 
 const PACKAGES = [
   'pyiceberg[pyarrow]==0.12.0',

@@ -2,17 +2,18 @@
  * `npm run test:interop`: the tests that need more than Node and npm. A browser, an S3 server and the system's Postgres are
  * installed when they are missing. A test that could not run counts as failed. `-- s3 browser` runs only these parts.
  */
+
+import { installed } from '../install/apt.ts'
+import { findChromium } from '../install/chromium.ts'
+import { pythonWithLibraries } from '../install/python.ts'
+import { inScratch } from '../kit/scratch.ts'
+import { Tally } from '../kit/tally.ts'
+import { startS3Server } from '../service/s3-server.ts'
+import { startSystemPostgres } from '../service/system-postgres.ts'
 import { judgeAlertRules } from './alert-rules.ts'
-import { installed } from './apt.ts'
-import { findChromium } from './chromium.ts'
 import { runEndToEnd, runLongPauses } from './e2e.ts'
 import { judgeByEngines } from './engines.ts'
-import { pythonWithLibraries } from './python.ts'
 import { judgeByRestKit } from './rest-kit.ts'
-import { startS3Server } from './s3-server.ts'
-import { inScratch } from './scratch.ts'
-import { startSystemPostgres } from './system-postgres.ts'
-import { Tally } from './tally.ts'
 import { runBunTest } from './unit.ts'
 
 /** End-to-end tests that reach the object store, or statements that differ between versions of Postgres. */

@@ -2,6 +2,10 @@
  * `npm run test:engines`: Spark and Trino read tables of a real service and write to branches of it. Other engines read each
  * written table as well. Maven and PyPI provide the engines.
  */
+
+import { inScratch } from '../kit/scratch.ts'
+import { Tally } from '../kit/tally.ts'
+import { type Service, startService } from '../service/service.ts'
 import { judgeForeignWrites } from './engines/foreign-writes.ts'
 import { judgeIncrementalReads } from './engines/incremental.ts'
 import { judge } from './engines/judge.ts'
@@ -19,9 +23,6 @@ import {
 } from './engines/spark-pipelines.ts'
 import { makeTable, readableBy, TABLES } from './engines/tables.ts'
 import { installTrino, startTrino, type Trino } from './engines/trino.ts'
-import { inScratch } from './scratch.ts'
-import { type Service, startService } from './service.ts'
-import { Tally } from './tally.ts'
 
 /** Every n-th query of the corpus: Spark needs seconds for each, and Sail executes all of them in `npm run test:sail`. */
 const CORPUS_STEP = 5

@@ -5,12 +5,12 @@
 import { mkdtemp, readdir, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { installed } from './apt.ts'
-import { insisting } from './installing.ts'
+import { installed } from '../install/apt.ts'
+import { insisting } from '../install/installing.ts'
+import { type RunOptions, run } from '../kit/run.ts'
+import type { Tally } from '../kit/tally.ts'
+import { startService } from '../service/service.ts'
 import { REST_KIT_LIMITS } from './rest-kit-limits.ts'
-import { type RunOptions, run } from './run.ts'
-import { startService } from './service.ts'
-import type { Tally } from './tally.ts'
 
 const KIT = join(import.meta.dirname, 'engines', 'rest-kit')
 /** The download is about 110 MB. */

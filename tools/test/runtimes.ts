@@ -8,11 +8,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
+import { insisting } from '../install/installing.ts'
+import { run } from '../kit/run.ts'
+import { inScratch } from '../kit/scratch.ts'
+import { Tally } from '../kit/tally.ts'
 import { runEndToEnd } from './e2e.ts'
-import { insisting } from './installing.ts'
-import { run } from './run.ts'
-import { inScratch } from './scratch.ts'
-import { Tally } from './tally.ts'
 
 const DENO = 'deno@2.9.6'
 const INSTALL_LIMIT_MS = 5 * 60_000

@@ -3,7 +3,12 @@
  * pipelines in `npm run test:engines`.
  */
 import { readdir, readFile, readlink } from 'node:fs/promises'
-import { installed } from './apt.ts'
+import { installed } from '../install/apt.ts'
+import { pythonWith } from '../install/python.ts'
+import { inScratch } from '../kit/scratch.ts'
+import { Tally } from '../kit/tally.ts'
+import { until } from '../kit/until.ts'
+import { type Service, startService } from '../service/service.ts'
 import { judgeDemo } from './engines/spark-demo.ts'
 import {
   differenceOf,
@@ -18,11 +23,6 @@ import {
   succeed,
 } from './engines/spark-pipelines.ts'
 import { call } from './engines/tables.ts'
-import { pythonWith } from './python.ts'
-import { inScratch } from './scratch.ts'
-import { type Service, startService } from './service.ts'
-import { Tally } from './tally.ts'
-import { until } from './until.ts'
 
 const SAIL = 'pysail==0.7.2'
 

@@ -3,9 +3,9 @@
  * `unit`, `e2e`, `faults` and `security`, patterns select the matching files.
  */
 import { runChecks } from '../check/checks.ts'
+import { inScratch, memoryDirectory } from '../kit/scratch.ts'
+import { Tally } from '../kit/tally.ts'
 import { runClock, runEndToEnd, runFaults, runFuzz, runSecurity } from './e2e.ts'
-import { inScratch, memoryDirectory } from './scratch.ts'
-import { Tally } from './tally.ts'
 import { PROCESSES, runUnitTests } from './unit.ts'
 
 const [part, ...patterns] = process.argv.slice(2)

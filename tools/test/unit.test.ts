@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Tally } from './tally.ts'
+import { Tally } from '../kit/tally.ts'
 import { linesOf, runBunTest, testsOf } from './unit.ts'
 
 /** An excerpt of a JUnit report of `bun test` 1.4.5. */

@@ -2,9 +2,9 @@
 import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { run } from './run.ts'
-import type { Tally } from './tally.ts'
-import { startTestPostgres } from './test-postgres.ts'
+import { run } from '../kit/run.ts'
+import type { Tally } from '../kit/tally.ts'
+import { startTestPostgres } from '../service/test-postgres.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 /** About four times the duration on two cores, so only a test that hangs reaches this limit. */

@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, expect, test } from 'bun:test'
 import type { Sql } from '../../drizzle/client.ts'
-import { useDatabase } from '../../tools/test/database.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { EFFECT_TRIES, performDue } from './outbox.ts'
 
 const database = useDatabase({ rawConnections: 2 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { anySlot } from '../../app/runs/placement.ts'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
 import { makeRunners, type RunnerSlots } from './runners.ts'
 
 const URL_A = 'http://a'

@@ -3,8 +3,8 @@ import net from 'node:net'
 import { testLog } from '../../app/composition/test-app.ts'
 import { openDatabase } from '../../drizzle/client.ts'
 import { eachLine } from '../../sidecars/supervisor/lines.ts'
-import { useDatabase } from '../../tools/test/database.ts'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
+import { useDatabase } from '../../tools/service/database.ts'
 import { type Leadership, type LeadershipOptions, startLeadership } from './leadership.ts'
 
 setDefaultTimeout(60_000)

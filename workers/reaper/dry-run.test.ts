@@ -4,7 +4,7 @@ import type { Removal } from '../../app/core/removals.ts'
 import type { ReaperObjects } from '../../app/retention/store/reaping.ts'
 import { addRuns, runsLeft } from '../../app/retention/test-rows.ts'
 import { agingLake, newId } from '../../app/versions/test-aging-lake.ts'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
 import { addPipeline } from '../testing.ts'
 import { dryRun, type TickOptions, tick } from './reaper.ts'
 

@@ -5,7 +5,7 @@ import { makeMetrics } from '../../app/core/metrics.ts'
 import type { DryRunResult } from '../../app/core/removals.ts'
 import type { ObjectStore } from '../../app/objects/port.ts'
 import { freePort } from '../../sidecars/supervisor/ports.ts'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
 import { joinWorkers, type LinkSettings, serveLink, type WorkersLink } from './link.ts'
 
 const ends: (() => unknown)[] = []

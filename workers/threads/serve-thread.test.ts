@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { until } from '../../tools/test/until.ts'
+import { until } from '../../tools/kit/until.ts'
 
 setDefaultTimeout(60_000)
 

@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from 'bun:test'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { cteStatement } from '../../../drizzle/cte-statement.ts'
-import { until } from '../../../tools/test/until.ts'
+import { until } from '../../../tools/kit/until.ts'
 import { newId, type RunId } from '../../core/ids.ts'
 import { useRuns } from '../test-runs.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import postgres from 'postgres'
-import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
+import { type TestDatabase, testDatabase } from '../../../tools/service/database.ts'
 import { RUN_SORT_KEYS, type RunSortKey } from '../schema.ts'
 import { foldRunTotal, listRuns, type RunFilter } from './list.ts'
 

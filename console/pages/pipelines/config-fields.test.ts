@@ -72,7 +72,7 @@ describe('writing', () => {
     expect(withText(file, key, text)).toBe(expected)
   })
 
-  test('what a field writes is what it reads', () => {
+  test('a field reads the value that it wrote', () => {
     for (const [key, text] of [
       ['unique_key', 'a, "b c"'],
       ['partition_by', 'month(a), b'],

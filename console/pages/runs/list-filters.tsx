@@ -8,7 +8,7 @@ import type { FiltersOf } from '../../shell/filters.ts'
 
 type Filters = FiltersOf<'/runs'>
 const NONE: Filters = Object.fromEntries(RUN_FILTERS.map((name) => [name, '']))
-/** What the API accepts as the name of a pipeline. */
+/** The pattern of a pipeline's name in the API. */
 const PIPELINE_NAME = '[a-z0-9][a-z0-9_\\-]*'
 
 /** Each value is a sort key and a direction of the API. */

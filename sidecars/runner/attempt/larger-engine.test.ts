@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { testDirectory } from '../../../tools/test/directory.ts'
+import { testDirectory } from '../../../tools/kit/directory.ts'
 import { SpilledTooMuch, sameColumns, withinSpill } from './larger-engine.ts'
 
 const columns = (...types: string[]) => types.map((type, index) => ({ name: `c${index}`, type }))

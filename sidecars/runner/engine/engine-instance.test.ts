@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { testDirectory } from '../../../tools/test/directory.ts'
+import { testDirectory } from '../../../tools/kit/directory.ts'
 import { EngineInstance } from './engine-instance.ts'
 
 const tempDirectory = testDirectory()

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { testDirectory } from '../../../tools/test/directory.ts'
+import { testDirectory } from '../../../tools/kit/directory.ts'
 import { makeLog } from '../../core/log.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
 import { makeShares } from '../../engine/shares.ts'

@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from 'bun:test'
 import { chmod, mkdir, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { testDirectory } from '../../../tools/test/directory.ts'
+import { testDirectory } from '../../../tools/kit/directory.ts'
 import { usageOfDirectory, usageOfFileSystem, watchDirectory } from './directory-usage.ts'
 
 const ENOUGH = { bytes: 1 << 30, files: 1_000 }

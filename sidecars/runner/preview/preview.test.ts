@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
-import { until } from '../../../tools/test/until.ts'
+import { until } from '../../../tools/kit/until.ts'
 import { engineAtWork } from '../../core/testing.ts'
 import { useRunner } from '../test-runner.ts'
 import { workDirectoriesOf } from '../testing.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { TableName } from '../../../ground/names.ts'
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { until } from '../../../tools/test/until.ts'
+import { until } from '../../../tools/kit/until.ts'
 import { isAlive } from '../../core/testing.ts'
 import { useRunner } from '../test-runner.ts'
 import { runToEnd, startRunner, workDirectoriesOf } from '../testing.ts'

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { chmod, chown, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { testDirectory } from '../../../tools/test/directory.ts'
+import { testDirectory } from '../../../tools/kit/directory.ts'
 import { changesUser, launchOf } from '../../sandbox/ladder.ts'
 import { findPythons } from '../../sandbox/python.ts'
 import { FIRST_USER } from '../../sandbox/users.ts'

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { testDirectory } from '../../../tools/test/directory.ts'
+import { testDirectory } from '../../../tools/kit/directory.ts'
 import { csvFault } from './csv-fault.ts'
 
 const directory = testDirectory()

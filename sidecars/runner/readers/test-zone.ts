@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect } from 'bun:test'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Engine, openLocked } from '../../../lake/engine/instance.ts'
-import { testDirectory } from '../../../tools/test/directory.ts'
+import { testDirectory } from '../../../tools/kit/directory.ts'
 import { lookAtAll as lookIn } from './look-at-all.ts'
 
 /** A zone for the tests of one file. In a text, ZONE stands for its directory. */

@@ -5,7 +5,7 @@ import {
   LakeAccessSchema,
   RunQualityTestsRequestSchema,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { testDirectory } from '../../../tools/test/directory.ts'
+import { testDirectory } from '../../../tools/kit/directory.ts'
 import { NO_COST } from '../../core/process-usage.ts'
 import { limits } from '../core/limits.ts'
 import { type EngineLease, EnginesBusy, type RunEngines } from '../engine/engine-leases.ts'

@@ -5,7 +5,7 @@ import { tableAt } from '../../../app/versions/store/tables.ts'
 import type { TableName } from '../../../ground/names.ts'
 import { keyIn } from '../../../lake/iceberg/format/location.ts'
 import { currentSnapshot, parseMetadata } from '../../../lake/iceberg/format/metadata.ts'
-import { until } from '../../../tools/test/until.ts'
+import { until } from '../../../tools/kit/until.ts'
 import { useRunner } from '../test-runner.ts'
 
 setDefaultTimeout(120_000)

@@ -17,7 +17,7 @@ export interface Suite {
 
 /** Changes that affect every suite: the installed software, and the programs that run the suites. */
 export const EVERYTHING =
-  /^(bun\.lock|bunfig\.toml|package\.json|\.setup\/|tools\/test\/(run|service|playwright|tally|e2e|scratch|unit|test-postgres)\.ts)/
+  /^(bun\.lock|bunfig\.toml|package\.json|\.setup\/|tools\/(kit\/(run|playwright|tally|scratch)|service\/(service|test-postgres)|test\/(e2e|unit))\.ts)/
 
 /** In the order of execution: suites that find most come first. */
 export const SUITES: readonly Suite[] = [

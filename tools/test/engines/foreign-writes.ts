@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { run } from '../run.ts'
-import type { Tally } from '../tally.ts'
+import { run } from '../../kit/run.ts'
+import type { Tally } from '../../kit/tally.ts'
 import { type Judged, type Judgement, judge } from './judge.ts'
 import { call, makeTable, runWith } from './tables.ts'
 import { type Author, forAuthor, model, nextModel, WRITTEN } from './writes.ts'

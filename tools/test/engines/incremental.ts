@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { run } from '../run.ts'
-import type { Tally } from '../tally.ts'
+import { run } from '../../kit/run.ts'
+import type { Tally } from '../../kit/tally.ts'
 import type { Engines } from './foreign-writes.ts'
 import { call, makeTable } from './tables.ts'
 

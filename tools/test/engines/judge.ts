@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { run } from '../run.ts'
+import { run } from '../../kit/run.ts'
 import type { Engine, JudgedTable } from './tables.ts'
 
 const SCRIPT = join(import.meta.dirname, 'readers.py')

@@ -1,8 +1,8 @@
 /** Spark with Iceberg, and the Python packages of the readers. */
 import { join } from 'node:path'
-import { fromMaven } from '../maven.ts'
-import { pythonWith } from '../python.ts'
-import { run } from '../run.ts'
+import { fromMaven } from '../../install/maven.ts'
+import { pythonWith } from '../../install/python.ts'
+import { run } from '../../kit/run.ts'
 
 const PACKAGES = [
   'pyspark==4.1.1',

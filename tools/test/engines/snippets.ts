@@ -3,9 +3,9 @@ import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type Engine, snippetOf, warehouseOf } from '../../../console/pages/lake/snippets.ts'
-import { run } from '../run.ts'
-import { startService } from '../service.ts'
-import type { Tally } from '../tally.ts'
+import { run } from '../../kit/run.ts'
+import type { Tally } from '../../kit/tally.ts'
+import { startService } from '../../service/service.ts'
 import { call, runWith } from './tables.ts'
 
 const SCRIPT = join(import.meta.dirname, 'snippets.py')

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eachLine } from '../../../sidecars/supervisor/lines.ts'
 import { freePort } from '../../../sidecars/supervisor/ports.ts'
-import { endWith } from '../scratch.ts'
+import { endWith } from '../../kit/scratch.ts'
 
 const START_LIMIT_MS = 120_000
 const KEPT_LINES = 60

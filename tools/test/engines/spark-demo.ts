@@ -1,7 +1,7 @@
 /** The pipelines of the demo in Spark SQL, compared with the demo's own. */
 import { readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import type { Tally } from '../tally.ts'
+import type { Tally } from '../../kit/tally.ts'
 import { differenceOf, SPARK, type SparkService, succeed } from './spark-pipelines.ts'
 import { call } from './tables.ts'
 

@@ -2,8 +2,8 @@
  * Pipelines with `engine: spark` on a real service, compared with the same pipelines in DuckDB. The service has a Sail or a Spark
  * cluster.
  */
-import type { Tally } from '../tally.ts'
-import { until } from '../until.ts'
+import type { Tally } from '../../kit/tally.ts'
+import { until } from '../../kit/until.ts'
 import { CORPUS, CORPUS_TABLES, corpusQuery } from './spark-corpus.ts'
 import { call, makeTable } from './tables.ts'
 

@@ -1,5 +1,5 @@
 /** Tables that foreign engines read: all types, each partition transform, and a schema that changed. */
-import { until } from '../until.ts'
+import { until } from '../../kit/until.ts'
 
 export type Engine = 'pyiceberg' | 'duckdb' | 'chdb' | 'sail' | 'spark' | 'trino'
 

@@ -4,9 +4,9 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../../../sidecars/supervisor/ports.ts'
-import { fromMaven } from '../maven.ts'
-import { run } from '../run.ts'
-import { endWith } from '../scratch.ts'
+import { fromMaven } from '../../install/maven.ts'
+import { run } from '../../kit/run.ts'
+import { endWith } from '../../kit/scratch.ts'
 
 /** The newest version on Maven Central. */
 const VERSION = '476'

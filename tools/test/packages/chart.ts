@@ -2,9 +2,9 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse, parseAllDocuments } from 'yaml'
-import { goProgram } from '../go.ts'
-import { run } from '../run.ts'
-import type { Tally } from '../tally.ts'
+import { goProgram } from '../../install/go.ts'
+import { run } from '../../kit/run.ts'
+import type { Tally } from '../../kit/tally.ts'
 import { KUBERNETES_VERSION, writeKubernetesSchemas } from './kubernetes-schemas.ts'
 import { type Env, type PackagedPart, type PartName, problemsOf, SECRETS } from './variables.ts'
 

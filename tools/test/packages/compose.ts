@@ -1,10 +1,10 @@
 /** compose.yaml: parsed by the parser of the Compose Specification, its variables by the service. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { goProgram } from '../go.ts'
-import { run } from '../run.ts'
-import { VERSION as S3_SERVER_VERSION } from '../s3-server.ts'
-import type { Tally } from '../tally.ts'
+import { goProgram } from '../../install/go.ts'
+import { run } from '../../kit/run.ts'
+import type { Tally } from '../../kit/tally.ts'
+import { VERSION as S3_SERVER_VERSION } from '../../service/s3-server.ts'
 import { type Env, type PackagedPart, problemsOf, SECRETS } from './variables.ts'
 
 const FOLDER = join(import.meta.dirname, '..', '..', 'packages')

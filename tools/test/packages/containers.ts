@@ -1,9 +1,9 @@
 /** Containers without a daemon: buildah builds images, podman and crun run them, in a store of this test run. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { installed } from '../apt.ts'
-import { type RunResult, run } from '../run.ts'
-import { endWith } from '../scratch.ts'
+import { installed } from '../../install/apt.ts'
+import { type RunResult, run } from '../../kit/run.ts'
+import { endWith } from '../../kit/scratch.ts'
 
 const TOOLS = { buildah: 'buildah', podman: 'podman', crun: 'crun', mmdebstrap: 'mmdebstrap' }
 const COMMAND_LIMIT_MS = 5 * 60_000

@@ -3,8 +3,8 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { insisting } from '../installing.ts'
-import { run } from '../run.ts'
+import { insisting } from '../../install/installing.ts'
+import { run } from '../../kit/run.ts'
 
 export const KUBERNETES_VERSION = '1.36.3'
 const DOWNLOAD_LIMIT_MS = 5 * 60_000

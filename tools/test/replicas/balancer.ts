@@ -2,9 +2,9 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from '../../../sidecars/supervisor/ports.ts'
-import { installed } from '../apt.ts'
-import { endWith } from '../scratch.ts'
-import { until } from '../until.ts'
+import { installed } from '../../install/apt.ts'
+import { endWith } from '../../kit/scratch.ts'
+import { until } from '../../kit/until.ts'
 
 const DOCUMENT = join(import.meta.dirname, '..', '..', '..', 'docs', 'replicas.md')
 /** The example of the document, from `global` to the last option of the servers. */

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { runPlaywright } from '../playwright.ts'
-import type { Tally } from '../tally.ts'
+import { runPlaywright } from '../../kit/playwright.ts'
+import type { Tally } from '../../kit/tally.ts'
 import { ROOT } from './fleet.ts'
 import { ALL, withFleet } from './fleet-check.ts'
 

@@ -1,6 +1,6 @@
 /** Compares the database with the answers of clients: nothing is lost and nothing has happened twice (docs/architecture.md). */
 import type postgres from 'postgres'
-import { until } from '../until.ts'
+import { until } from '../../kit/until.ts'
 import { type Acknowledged, type Client, PUBLISHED, SCHEDULED, UPLOADS } from './load.ts'
 
 /** Fewer than the service keeps of a pipeline. */

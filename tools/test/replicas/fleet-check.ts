@@ -1,4 +1,4 @@
-import type { Tally } from '../tally.ts'
+import type { Tally } from '../../kit/tally.ts'
 import { type Fleet, namesOf, openFleet, type Sizes } from './fleet.ts'
 
 export const SIZES: Sizes = { api: 3, runner: 4, query: 2 }

@@ -1,5 +1,5 @@
 /** Clients of a fleet: runs, uploads with a trigger, publishes, queries. They remember every answer for the final checks. */
-import { until } from '../until.ts'
+import { until } from '../../kit/until.ts'
 
 /** Loops of clients: runs of pipelines of their own, uploads, publishes and queries. */
 const RUNNERS = 4

@@ -1,8 +1,8 @@
 import { mkdir, mkdtemp, readdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { insisting } from '../installing.ts'
-import { run } from '../run.ts'
+import { insisting } from '../../install/installing.ts'
+import { run } from '../../kit/run.ts'
 import { ROOT } from './fleet.ts'
 
 const MIGRATIONS = 'drizzle/migrations'

@@ -4,8 +4,8 @@
  * sets the number of kills, `--all` runs every end-to-end test that accepts a balancer, `--only kills,upgrade` runs these parts.
  */
 import { parseArgs } from 'node:util'
-import { inScratch } from '../scratch.ts'
-import { Tally } from '../tally.ts'
+import { inScratch } from '../../kit/scratch.ts'
+import { Tally } from '../../kit/tally.ts'
 import { judgeThroughBalancer } from './end-to-end.ts'
 import { judgeKills } from './kills.ts'
 import { judgeRollingRestart } from './rolling-restart.ts'

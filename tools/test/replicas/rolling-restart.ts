@@ -1,6 +1,6 @@
 import postgres from 'postgres'
-import type { Tally } from '../tally.ts'
-import { until } from '../until.ts'
+import type { Tally } from '../../kit/tally.ts'
+import { until } from '../../kit/until.ts'
 import { contradictions } from './facts.ts'
 import { ALL, withFleet } from './fleet-check.ts'
 import { clientOf, nothingAcknowledged, prepare, startLoad } from './load.ts'

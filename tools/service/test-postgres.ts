@@ -6,7 +6,7 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startPostgres } from '../../sidecars/supervisor/postgres.ts'
-import { endWith } from './scratch.ts'
+import { endWith } from '../kit/scratch.ts'
 
 export type TestPostgres = { url: string; stop: () => Promise<void> }
 

@@ -2,14 +2,14 @@
  * A real S3 server with versioning for the interop suite: versitygw, built by Go on first use
  * (docs/adr/0004-s3-server-in-tests.md).
  *
- * Manual use: `bun tools/test/s3-server.ts bun test ./app/objects/s3.interop.ts`.
+ * Manual use: `bun tools/service/s3-server.ts bun test ./app/objects/s3.interop.ts`.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from '../../sidecars/supervisor/ports.ts'
-import { goProgram, toolsFolder } from './go.ts'
-import { endWith } from './scratch.ts'
+import { goProgram, toolsFolder } from '../install/go.ts'
+import { endWith } from '../kit/scratch.ts'
 
 /** The version of versitygw, here and in tools/packages/compose.yaml. */
 export const VERSION = 'v1.8.0'

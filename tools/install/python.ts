@@ -1,9 +1,9 @@
 import { chmod, mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { run } from '../kit/run.ts'
 import { installed } from './apt.ts'
 import { insisting } from './installing.ts'
-import { run } from './run.ts'
 
 const LIBRARIES = ['pyarrow==26.0.1', 'pandas==3.1.1', 'polars==2.1.0', 'grpcio==1.85.1']
 const LIMIT_MS = 5 * 60_000

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eachLine } from '../../sidecars/supervisor/lines.ts'
 import { freePort } from '../../sidecars/supervisor/ports.ts'
-import { endWith, killAllIn } from './scratch.ts'
+import { endWith, killAllIn } from '../kit/scratch.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 /** Time limit for the service to become ready. A busy machine needs some seconds, so only a service that hangs exceeds it. */

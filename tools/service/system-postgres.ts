@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../../sidecars/supervisor/ports.ts'
 import { unprivilegedAccount } from '../../sidecars/supervisor/postgres-binaries.ts'
-import { installed } from './apt.ts'
-import { endWith } from './scratch.ts'
+import { installed } from '../install/apt.ts'
+import { endWith } from '../kit/scratch.ts'
 
 const HOME = '/usr/lib/postgresql'
 const OLDEST_MAJOR = 15

@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { type Database, migrate, openDatabase } from '../../drizzle/client.ts'
-import { duringTests } from './during.ts'
+import { duringTests } from '../kit/during.ts'
 import { startTestPostgres } from './test-postgres.ts'
 
 export type TestDatabase = {

@@ -1,8 +1,8 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { run } from '../kit/run.ts'
 import { installed } from './apt.ts'
 import { insisting } from './installing.ts'
-import { run } from './run.ts'
 
 const LIMIT_MS = 10 * 60_000
 

@@ -1,8 +1,8 @@
 import { mkdtemp, readdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { run } from '../kit/run.ts'
 import { insisting } from './installing.ts'
-import { run } from './run.ts'
 
 const LIMIT_MS = 5 * 60_000
 
