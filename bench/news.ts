@@ -2,7 +2,7 @@ import { listen } from '../app/runs/service.ts'
 import type { Sql } from '../drizzle/client.ts'
 
 /** Times of the notifications about a run, in milliseconds of this process's clock. */
-export interface RunNews {
+interface RunNews {
   /** Time of the first notification, which arrives after the commit that made the run running. */
   firstAt: number
   endedAt: number

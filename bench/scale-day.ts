@@ -41,7 +41,7 @@ export type RunCosts = {
   noticeBytes: number
 }
 
-export interface Measured {
+interface Measured {
   smallest: RunCosts
   largest: RunCosts
   dueRunMs: number

@@ -3,7 +3,7 @@
 // is an input, either measured by scale.ts or an assumption.
 
 /** Milliseconds of one transaction: `fixedMs`, and `perRunMs` for each run of its batch. */
-export interface Batched {
+interface Batched {
   fixedMs: number
   perRunMs: number
 }
@@ -40,7 +40,7 @@ export interface Shard {
   replicaCores: number
 }
 
-export interface Result {
+interface Result {
   arrived: number
   started: number
   ended: number
@@ -88,7 +88,7 @@ export function simulate(load: Load, costs: Costs, shard: Shard): Result {
   return simulateArrivals({ due, requested, runSeconds: load.runSeconds }, costs, shard)
 }
 
-export interface Arrivals {
+interface Arrivals {
   due: Float64Array
   requested: Float64Array
   runSeconds: number

@@ -2,11 +2,11 @@
 import { type Caller, openCaller } from './requests.ts'
 
 /** Sends one request of a kind; `n` counts all requests. */
-export type Send = (caller: Caller, n: number) => Promise<unknown>
+type Send = (caller: Caller, n: number) => Promise<unknown>
 /** Durations in milliseconds by kind of request. */
 export type Samples = Map<string, number[]>
 
-export interface SteadyLoad {
+interface SteadyLoad {
   /** Sends requests and adds to `samples` until `over` is settled. Then waits for the pending responses. */
   until(samples: Samples, over: Promise<unknown>): Promise<void>
   close(): void

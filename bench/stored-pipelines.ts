@@ -9,7 +9,7 @@ const FILES_AT_ONCE = 100
 /** The time part of every stored file version: microseconds since 1970. */
 const VERSION = '0001763711234567'
 
-export interface Stored {
+interface Stored {
   pipelines: number
   namespaces: number
   zones: number

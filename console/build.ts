@@ -12,7 +12,7 @@ const out = join(root, 'dist')
 /** Loaded by path instead of by import: a worker runs them. */
 const WORKERS = ['pages/lineage/layout.worker.ts']
 
-export interface Manifest {
+interface Manifest {
   script: string
   /** The address of the icon, which contains the icon. */
   icon: string

@@ -52,7 +52,7 @@ export interface Database {
   close(): Promise<void>
 }
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   /** Connections of the typed pool: this number for statements, and the same number for transactions. */
   connections: number
   /** Connections of the raw pool, counted in the same way. */
@@ -104,7 +104,7 @@ export function openDatabase(
   }
 }
 
-export interface PoolOptions {
+interface PoolOptions {
   /** Connections for statements, and the same number for transactions. */
   max: number
   /** Shown in pg_stat_activity. */
@@ -146,7 +146,7 @@ export function openPool(
  */
 export const STARTUP_PADDING = { options: ' '.repeat(1_024) }
 
-export interface MigrationOptions {
+interface MigrationOptions {
   folder?: string
   /** Lock timeout of a step in milliseconds. */
   lockMs?: number

@@ -1,5 +1,3 @@
-import postgres from 'postgres'
-
 /** Codes of postgres.js and the operating system for a connection that failed or was lost. */
 const CONNECTION =
   /^(CONNECTION_|CONNECT_|ECONN|EPIPE|ETIMEDOUT|ENOTCONN|EHOSTDOWN|EHOSTUNREACH|ENETDOWN|ENETUNREACH|ENETRESET|EAI_|ERR_SSL|ERR_TLS)/
@@ -27,12 +25,6 @@ export function isPassing(error: unknown): boolean {
     error instanceof Error && 'code' in error && typeof error.code === 'string' && TEMPORARY.test(error.code)
   )
 }
-
-/** Whether the result of a failed statement is unknown: its connection ended, or the server announced the end. */
-export const isConnectionLost = (error: unknown): boolean =>
-  error instanceof postgres.PostgresError
-    ? error.severity === 'FATAL' || error.severity === 'PANIC'
-    : isOfConnection(error)
 
 /** Whether a statement failed because another transaction inserted the same key first, in one of these unique indexes. */
 export const hasMet = (error: unknown, indexes: readonly string[]): boolean =>

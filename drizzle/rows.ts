@@ -6,7 +6,7 @@ import type { JSONValue, ParameterOrFragment, PendingQuery } from 'postgres'
 import type { Part, Sql, SqlTx } from './sql.ts'
 
 /** The columns of a statement by their keys in the rows. A column of `alias(runs, 'r')` belongs to `r`. */
-export type Columns = Readonly<Record<string, PgColumn | Computed<unknown>>>
+type Columns = Readonly<Record<string, PgColumn | Computed<unknown>>>
 
 /** The type of a row with these columns. */
 export type RowOf<C extends Columns> = {

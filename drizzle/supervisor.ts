@@ -6,7 +6,7 @@ import { Duplex } from 'node:stream'
 import postgres from 'postgres'
 
 /** The connection was closed without an answer. A commit in progress may or may not have happened. */
-export class ConnectionSilent extends Error {
+class ConnectionSilent extends Error {
   readonly code = 'CONNECTION_SILENT'
   constructor() {
     super('no answer from Postgres: the connection was closed')

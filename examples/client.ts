@@ -1,6 +1,6 @@
 // The demo uses only the public HTTP interface of the service.
 
-export class Refused extends Error {
+class Refused extends Error {
   constructor(
     readonly status: number,
     message: string,

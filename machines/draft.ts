@@ -6,7 +6,7 @@ import { makeMigrate } from './migrate.ts'
 export const { version: DRAFT_MACHINE_VERSION, migrate: migrateDraft } = makeMigrate('draft', [])
 
 /** Counts the writes. A publish clears the dirty flag only if it listed the current revision. */
-export interface DraftContext {
+interface DraftContext {
   revision: number
 }
 

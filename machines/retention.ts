@@ -87,7 +87,7 @@ export const isTickDue = (now: number, lastRunAt: number | null, intervalMinutes
   lastRunAt === null || lastRunAt > now || now - lastRunAt >= intervalMinutes * MINUTE_MS
 
 /** One snapshot of a table, as the table's metadata lists it. */
-export interface ListedSnapshot {
+interface ListedSnapshot {
   id: bigint
   /** Creation time by the writer's clock. */
   createdAt: number

@@ -51,7 +51,7 @@ export interface RunContext {
   approved: string | null
 }
 
-export type RunPhase = 'rendering' | 'executing' | 'testing' | 'review' | 'merging' | 'waiting'
+type RunPhase = 'rendering' | 'executing' | 'testing' | 'review' | 'merging' | 'waiting'
 
 export type RunEvent =
   | { type: 'start' }

@@ -25,7 +25,7 @@ export interface Model<Machine extends AnyStateMachine> {
 }
 
 /** The record of a walk. Transitions and guards are named as in `transitionsOf`. */
-export interface PathRecord {
+interface PathRecord {
   paths: number
   steps: number
   coordinates: Set<string>
@@ -51,7 +51,7 @@ export function mergedRecords(walks: readonly PathRecord[]): PathRecord {
   return all
 }
 
-export const emptyRecord = (): PathRecord => ({
+const emptyRecord = (): PathRecord => ({
   paths: 0,
   steps: 0,
   coordinates: new Set(),
@@ -107,10 +107,10 @@ const leavesOf = (machine: AnyStateMachine) =>
   getStateNodes(machine).filter(({ type }) => type === 'atomic' || type === 'final')
 
 /** Every transition of the definition: its state, event, position among the transitions of that event, and target. */
-export const transitionsOf = (machine: AnyStateMachine): string[] => [...names(machine).values()]
+const transitionsOf = (machine: AnyStateMachine): string[] => [...names(machine).values()]
 
 /** Both outcomes of every guard of the definition. */
-export const guardsOf = (machine: AnyStateMachine): string[] =>
+const guardsOf = (machine: AnyStateMachine): string[] =>
   [...names(machine)].flatMap(([transition, name]) =>
     transition.guard === undefined ? [] : [`${name} held`, `${name} failed`],
   )

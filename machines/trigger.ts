@@ -3,7 +3,7 @@ import { pathOf } from './advance.ts'
 import { makeMigrate } from './migrate.ts'
 
 /** The values that guards need. Times are milliseconds since 1970 on the database's clock; they arrive inside events. */
-export interface TriggerContext {
+interface TriggerContext {
   cooldownSeconds: number
   firedAt: number | null
 }

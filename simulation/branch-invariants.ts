@@ -3,7 +3,7 @@ import type { BranchEntryFact, CommitFact, EntryFact, Facts, RefFact, RunFact } 
 import type { Committed } from './runner.ts'
 
 /** The tests of one merge, as the gate was asked to evaluate them. */
-export interface GatedMerge {
+interface GatedMerge {
   branch: string
   /** The commit of main that the tests read. */
   commit: number
@@ -29,7 +29,7 @@ export const newBranchMemory = () => ({
   /** Commits of main that are merges of branches, and were checked. */
   checked: new Set<string>(),
 })
-export type BranchMemory = ReturnType<typeof newBranchMemory>
+type BranchMemory = ReturnType<typeof newBranchMemory>
 
 type Fail = (what: string) => void
 

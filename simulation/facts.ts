@@ -82,14 +82,14 @@ export interface BranchEntryFact {
   content_id: string
   base_content: string | null
 }
-export interface LandingFileFact {
+interface LandingFileFact {
   id: string
   zone: string
   seq: number
   archived_by_run: string | null
   archived_at: string | null
 }
-export interface PipelineFact {
+interface PipelineFact {
   id: string
   name: string
   draft_snapshot: { value: unknown; context: { revision: number }; status: string }
@@ -99,12 +99,12 @@ export interface PipelineFact {
   max_versions: number
   deleted_at: string | null
 }
-export interface VersionFact {
+interface VersionFact {
   pipeline_id: string
   version_number: number
   published_versions: Record<string, string>
 }
-export interface TriggerFact {
+interface TriggerFact {
   id: string
   pipeline_id: string
   type: string
@@ -118,7 +118,7 @@ export interface TriggerFact {
   cooling_until: string | null
   last_triggered_at: string | null
 }
-export interface TransitionFact {
+interface TransitionFact {
   id: number
   machine: string
   entity_id: string
@@ -150,7 +150,7 @@ export interface Facts {
 }
 
 /** The facts, and `pg_current_snapshot()` at that time. An equal snapshot means that nothing was written. */
-export interface Reading {
+interface Reading {
   facts: Facts | null
   state: string
 }

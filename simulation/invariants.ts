@@ -74,7 +74,7 @@ export const newMemory = () => ({
 })
 export type Memory = ReturnType<typeof newMemory>
 
-export interface World {
+interface World {
   /** The record of the runner's real work. */
   runner: Runner
   archives(pipeline: string): boolean
@@ -116,7 +116,7 @@ const ENDS = [
   ...(['rows_written', 'error', 'finished_at'] as const),
 ]
 
-export const INVARIANTS: Readonly<Record<string, Check>> = {
+const INVARIANTS: Readonly<Record<string, Check>> = {
   // Must be the first check, because it records the removed rows for the others.
   'retention removes only expired rows'(facts, { lastFacts: before, removedRows, removals }, world, fail) {
     for (const { id } of facts.runs)

@@ -13,7 +13,7 @@ interface Version {
   modified: Date
 }
 
-export interface MemoryStore extends ObjectStore {
+interface MemoryStore extends ObjectStore {
   /** Returns whether a version can be read. */
   holds(key: string, versionId: string): boolean
   clear(): void

@@ -3,7 +3,7 @@
 import { eachLine } from '../sidecars/supervisor/lines.ts'
 import { type Bench, type Result, simulate } from './simulate.ts'
 
-export interface Range {
+interface Range {
   from: number
   count: number
 }

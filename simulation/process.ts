@@ -26,7 +26,7 @@ export interface Connections {
   close(): Promise<void>
 }
 
-export type Rewrite = (statement: string) => string
+type Rewrite = (statement: string) => string
 
 export async function openConnections(database: SimulatedDatabase): Promise<Connections> {
   const { server } = database
@@ -88,7 +88,7 @@ const IDLE: Holder = {
 }
 
 /** The result of an operation. `paused`: the operation continues with the next `proceed`. */
-export type Ending =
+type Ending =
   | { kind: 'done'; value: unknown }
   | { kind: 'failed'; error: unknown }
   | { kind: 'crashed' }

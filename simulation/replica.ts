@@ -56,7 +56,7 @@ const STUCK_MINUTES = 120
  * The reaper's duties, each a separate step, with the names of workers/reaper/reaper.ts. `failStuck` and `failReviews` are the
  * duties that move runs.
  */
-export const DUTIES = {
+const DUTIES = {
   logs: pruneLogs,
   runs: pruneRuns,
   'quality results': pruneQualityResults,
@@ -75,7 +75,7 @@ export interface Followed {
   receivedPhases: Set<string>
 }
 
-export interface ReplicaOptions {
+interface ReplicaOptions {
   name: string
   process: SimulatedProcess
   runner: Runner

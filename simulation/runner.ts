@@ -8,7 +8,7 @@ import { commitToBranch, findBranch } from '../app/versions/store/branches.ts'
 import type { Sql } from '../drizzle/client.ts'
 import type { Random } from './random.ts'
 
-export type Stage = 'accepted' | 'executing' | 'committed' | 'testing' | 'done' | 'stopped'
+type Stage = 'accepted' | 'executing' | 'committed' | 'testing' | 'done' | 'stopped'
 
 export interface Execution {
   handle: string
@@ -44,7 +44,7 @@ export interface Committed {
   handle: string
 }
 
-export interface Retry {
+interface Retry {
   max: number
   delaySeconds: number
 }

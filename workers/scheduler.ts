@@ -7,7 +7,7 @@ import type { Fenced } from '../drizzle/client.ts'
 /** Number of schedules that one transaction handles. */
 const SCHEDULE_BATCH = 5_000
 
-export interface SchedulerDeps {
+interface SchedulerDeps {
   write: Fenced
   newId: NewId
   log: Log

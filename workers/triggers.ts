@@ -33,7 +33,7 @@ export interface EvaluatorDeps {
 }
 
 /** The result of one tick. */
-export interface Ticked {
+interface Ticked {
   runs: number
   /** True if more than one batch waits. */
   hasMore: boolean
@@ -193,11 +193,11 @@ const HELD_MAX = 1_000
 /** A due time may become visible this long after it was computed, because its transaction commits later. */
 const LATE_MS = 5_000
 
-export interface TriggersDeps extends EvaluatorDeps {
+interface TriggersDeps extends EvaluatorDeps {
   isLeading(): boolean
 }
 
-export interface Triggers {
+interface Triggers {
   /** Call after an event was recorded, to process events now. */
   nudge(): void
   /** Call when this replica becomes the leader, to check everything. */

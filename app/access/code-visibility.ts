@@ -26,7 +26,7 @@ export const seesAll: CodeVisibility = {
   mayArchive: async () => true,
 }
 
-export interface CodeVisibilityDeps {
+interface CodeVisibilityDeps {
   sql: Sql
   enforcement: Enforcement
   /** Users whom the configuration names as administrators. A run carries no token of its owner, so it has no roles to check. */

@@ -7,7 +7,7 @@ import type { Route } from '../wire/route-table.ts'
 import { RULES, type Rule, type RuleRequest } from './rules.ts'
 import type { Resources } from './service.ts'
 
-export type Guard = (route: Route, request: Partial<RuleRequest> & { access: Access }) => void | Promise<void>
+type Guard = (route: Route, request: Partial<RuleRequest> & { access: Access }) => void | Promise<void>
 
 /** Throws when a route has no rule, so that a route without an access decision is never served. */
 export function makeGuard(routes: readonly Route[], resources: Resources): Guard {

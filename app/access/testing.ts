@@ -26,8 +26,6 @@ export const identityOf = (name: string): User => ({
   roles: name === 'root' ? ['admin'] : [],
 })
 
-export type ProEdition = Awaited<ReturnType<typeof openPro>>
-
 export async function openPro() {
   const parts = await openParts()
   const { sql, objects, deps } = parts

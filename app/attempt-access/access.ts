@@ -13,7 +13,7 @@ import type { Tokens } from './tokens.ts'
 
 export type Access = ReturnType<typeof makeAccess>
 
-export interface AccessDeps {
+interface AccessDeps {
   sql: Sql
   tokens: Tokens
   clock: Clock

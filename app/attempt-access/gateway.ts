@@ -12,15 +12,15 @@ import { findBranch } from '../versions/store/branches.ts'
 import { visibilityOf } from './access.ts'
 import { isFrozenInput, isInVisibleZone, pinnedVersion } from './store/landing.ts'
 
-export type ObjectRef = { key: string; version: string | undefined }
-export type Upload = {
+type ObjectRef = { key: string; version: string | undefined }
+type Upload = {
   key: string
   body: ReadableStream<Uint8Array> | null
 }
 
 export type Gateway = ReturnType<typeof makeGateway>
 
-export interface GatewayDeps {
+interface GatewayDeps {
   sql: Sql
   objects: ObjectStore
   codeVisibility: CodeVisibility

@@ -12,7 +12,7 @@ import { zoneFolderOf } from '../wire/paths.ts'
 import { visibilityOf } from './access.ts'
 import { type FrozenFile, frozenFiles, presentFiles } from './store/landing.ts'
 
-export interface WorkFilesDeps {
+interface WorkFilesDeps {
   sql: Sql
   objects: ObjectStore
   codeVisibility: CodeVisibility

@@ -8,7 +8,7 @@ export const AUDIT_QUEUE_MAX = 10_000
 const SLOT_WAIT_MS = 5_000
 const RETRY_AFTER_SECONDS = 5
 
-export interface QueueSlots {
+interface QueueSlots {
   /** Resolves to true when the caller has a slot. Throws an AppError (503) when no slot is free in time. */
   reserve(): true | Promise<true>
   /** Releases a slot: the entry is in the queue now, or the request has no entry. */

@@ -22,7 +22,7 @@ export interface Refusal {
   key: string
 }
 
-export interface RefusalRow extends Refusal {
+interface RefusalRow extends Refusal {
   id: string
   /** Time of the first request in the row, by the monotonic clock. */
   at: number

@@ -26,7 +26,7 @@ const AUDITED = ['/api/v1/', '/iceberg/v1/', '/s3/']
 const actionOf = (method: string, path: string) =>
   AUDITED.some((prefix) => `${path}/`.startsWith(prefix)) ? ACTIONS.get(method) : undefined
 
-export interface AuditedRequest {
+interface AuditedRequest {
   /** In upper case. */
   method: string
   /** Without its query. */
@@ -69,7 +69,7 @@ export const noAudit: AuditService = {
   async stop() {},
 }
 
-export interface AuditDeps {
+interface AuditDeps {
   sql: Sql
   /** Connections for slow lists, so that entries do not wait behind them. */
   lists: Sql

@@ -20,9 +20,9 @@ const CATCH_UP_MS = 1_000
 const STOP_MS = 2_000
 
 /** `at`: elapsed time of the clock when the request was answered. */
-export type QueuedEntry = Omit<NewEntry, 'ageMs'> & { at: number }
+type QueuedEntry = Omit<NewEntry, 'ageMs'> & { at: number }
 
-export interface WriterDeps {
+interface WriterDeps {
   sql: Sql
   clock: Clock
   log: Log
@@ -30,8 +30,6 @@ export interface WriterDeps {
   /** Called when a batch has left the queue. */
   onStored(): void
 }
-
-export type AuditWriter = ReturnType<typeof makeWriter>
 
 export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) {
   /** The first entries may be in a running insert; they leave the queue when they are stored. */

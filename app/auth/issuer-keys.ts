@@ -37,7 +37,7 @@ export interface IssuerKeys {
   version(): number | null
 }
 
-export interface IssuerKeysDeps {
+interface IssuerKeysDeps {
   issuer: string
   clock: Clock
   /** Called when a fetch failed. */

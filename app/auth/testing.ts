@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose'
 
-export type TestAlgorithm = 'RS256' | 'ES256' | 'EdDSA'
+type TestAlgorithm = 'RS256' | 'ES256' | 'EdDSA'
 export const AUDIENCE = 'sluice-test'
 
 export interface TestIssuer {

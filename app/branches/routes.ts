@@ -205,6 +205,6 @@ export const mergerOf = (request: Request): Merger => ({
 })
 
 /** The caller of a request, as branches and commits name their authors. */
-export function callerOf(request: Request): Caller {
+function callerOf(request: Request): Caller {
   return { name: callerNameOf(request), isAdmin: exchangeOf(request).access.isAdmin }
 }

@@ -9,7 +9,7 @@ const UNPUBLISHED = async (): Promise<never> => {
   throw new Error('this test publishes nothing')
 }
 
-export const UNTESTED: Gate = async () => ({ results: [], reads: [] })
+const UNTESTED: Gate = async () => ({ results: [], reads: [] })
 
 /** A caller with all rights. */
 export const ADA: Merger = {

@@ -21,7 +21,7 @@ import type { NamespaceService } from '../namespaces/service.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import type { MetadataFiles } from '../versions/metadata-files.ts'
 
-export type CatalogDeps = {
+type CatalogDeps = {
   sql: Sql
   objects: ObjectStore
   files: MetadataFiles

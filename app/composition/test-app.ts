@@ -9,7 +9,7 @@ import { makeMetrics } from '../core/metrics.ts'
 import { accessDenied } from '../s3/errors.ts'
 import { type App, type AppParts, buildApp } from './server.ts'
 
-export const testConfig: AppParts['config'] = {
+const testConfig: AppParts['config'] = {
   allowedHosts: null,
   apiKeys: [],
   audit: true,

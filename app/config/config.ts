@@ -131,7 +131,7 @@ export interface Config {
 }
 
 /** Settings of the maintenance of tables, in bytes. */
-export interface MaintenanceSettings {
+interface MaintenanceSettings {
   /** The largest number of bytes that the maintenance of one table, or of all tables in one tick, rewrites. */
   tableBytes: number
   tickBytes: number

@@ -6,8 +6,6 @@ type Branded<Name extends string> = string & { readonly [brand]: Name }
 export type PipelineId = Branded<'PipelineId'>
 export type RunId = Branded<'RunId'>
 export type TriggerId = Branded<'TriggerId'>
-export type ZoneId = Branded<'ZoneId'>
-export type LandingFileId = Branded<'LandingFileId'>
 
 export type NewId = () => string
 

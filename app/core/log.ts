@@ -10,10 +10,10 @@ export interface Log {
   named(name: string): Log
 }
 
-export type LogFormat = 'text' | 'json'
+type LogFormat = 'text' | 'json'
 
 /** Writes a line, which includes its newline. An urgent line must be written immediately. */
-export type WriteLine = (line: string, isUrgent: boolean) => unknown
+type WriteLine = (line: string, isUrgent: boolean) => unknown
 
 /** Writes to standard output. An error in `fields` is written as its stack, or as its message without a stack. */
 export function makeLog(

@@ -1,7 +1,7 @@
 // Items that arrive while a batch is being stored form the next batch. Many callers share one durable commit, without a timer.
 import { isAway, isPassing } from '../../drizzle/errors.ts'
 
-export interface MicroBatcher<Item, Answer> {
+interface MicroBatcher<Item, Answer> {
   /** Resolves with the answer for this item when its batch is stored; rejects with the error of its batch. */
   add(item: Item): Promise<Answer>
   /** Items that are not yet in a batch. */

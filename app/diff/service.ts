@@ -27,7 +27,7 @@ const ROWS_MS = 30_000
 const isView = (table: TableName) =>
   failedPrecondition(`rows of view ${tableKey(table)} not compared: a view stores no rows`)
 
-export interface DiffDeps {
+interface DiffDeps {
   sql: Sql
   queries: QueryService
   tableDiffs: TableDiffs
@@ -35,7 +35,7 @@ export interface DiffDeps {
   uniqueKeyOf(table: TableName): Promise<readonly string[]>
 }
 
-export type RowLists = NonNullable<ComparedRows['lists']>
+type RowLists = NonNullable<ComparedRows['lists']>
 const NONE = { columns: [], chunks: [] }
 const NO_ROWS: RowLists = { added: NONE, removed: NONE, changed: NONE, truncated: false }
 export type DiffService = ReturnType<typeof makeDiffService>

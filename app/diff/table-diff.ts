@@ -26,7 +26,7 @@ const CACHED_PAIRS = 2_000
 
 type Numbers = Pick<TableDiff, 'rows_added' | 'rows_removed' | 'schema'>
 
-export interface TableDiffDeps {
+interface TableDiffDeps {
   files: MetadataFiles
   reader: ManifestReader
   queries: QueryService
@@ -117,7 +117,7 @@ const rowsOf = (files: readonly { recordCount: number }[]) =>
   files.reduce((sum, { recordCount }) => sum + recordCount, 0)
 
 /** The fields that Postgres knows. */
-export const sizesOf = (table: ChangedTable) => ({
+const sizesOf = (table: ChangedTable) => ({
   namespace: table.namespace,
   layer: table.layer as Layer,
   name: table.name,

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Config } from '../config/config.ts'
 
-export interface Checkout {
+interface Checkout {
   commit: string
   /** Time of the commit or of the checkout in this directory; ISO 8601. */
   time: string

@@ -14,7 +14,6 @@ import { batchLines, type Log, makeLog } from '../core/log.ts'
 import { type Metrics, makeMetrics } from '../core/metrics.ts'
 import { openObjectStore } from '../objects/open.ts'
 import { type ObjectStore, StoreUnavailable } from '../objects/port.ts'
-import { FILE_BYTES_MAX } from '../s3/new-files.ts'
 import { requireLakeRoot } from '../versions/lake-root.ts'
 import { withCheckout } from './checkout.ts'
 
@@ -23,8 +22,6 @@ const PATIENT_STATEMENT_MS = 30_000
 /** Pause inside a transaction, for example while its objects are moved. */
 const IDLE_IN_TRANSACTION_MS = 60_000
 
-/** The largest body of any route. Each route enforces its own limit while it reads. */
-export const MAX_BODY_BYTES = FILE_BYTES_MAX
 /** An idle connection is closed after this time, which is longer than the heartbeat of event streams. */
 export const IDLE_SECONDS = 120
 /** Time for the headers of a request. A slow sender must not hold a connection. */
@@ -39,7 +36,7 @@ const DRAIN_MS = 3_000
 
 type Env = Record<string, string | undefined>
 
-export interface ProcessParts {
+interface ProcessParts {
   env: Env
   /** Resolves when the server accepts requests. */
   serve(app: App, address: { host: string; port: number }): Promise<Serving>
@@ -55,7 +52,7 @@ export interface Serving {
   close(): Promise<unknown>
 }
 
-export interface BackgroundParts {
+interface BackgroundParts {
   config: Config
   processId: string
   sql: Sql

@@ -6,7 +6,7 @@ import { type Precondition, preconditionFailed } from '../http/conditions.ts'
 import type { ObjectStore, StagedObject } from '../objects/port.ts'
 import { lockPath } from './store.ts'
 
-export interface Commits {
+interface Commits {
   /** Gives a staged object its final name. Throws 412 when the condition does not hold. */
   commit(
     path: string,

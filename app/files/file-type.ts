@@ -1,7 +1,7 @@
 import { pipelineFolderOf } from '../wire/paths.ts'
 
 /** Type of a file by its path (specification: Storage). The first matching kind counts; an empty string means no kind. */
-export type FileType = 'test' | 'hook' | 'meta' | 'config' | 'pipeline-sql' | 'pipeline-py' | 'doc' | ''
+type FileType = 'test' | 'hook' | 'meta' | 'config' | 'pipeline-sql' | 'pipeline-py' | 'doc' | ''
 
 const KINDS: [Exclude<FileType, ''>, { folder?: RegExp; name: RegExp }][] = [
   ['test', { folder: /^tests?$/, name: /^test_|_test\.(go|py)$/ }],

@@ -45,7 +45,7 @@ export const ReadFileQuery = t.Object({
   ),
 })
 
-export const FileEntry = t.Object(
+const FileEntry = t.Object(
   {
     path: Path,
     size: t.Integer({ description: 'Size in bytes' }),

@@ -22,7 +22,7 @@ import { everyObject } from './listing.ts'
 import type { FileUploaded } from './schema.ts'
 import { visiblePaths } from './visible-paths.ts'
 
-export interface FileDeps {
+interface FileDeps {
   sql: Sql
   objects: ObjectStore
   /** Whether files may be stored below a namespace. */

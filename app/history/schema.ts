@@ -27,7 +27,7 @@ export type CommitsQuery = typeof CommitsQuery.static
 export const HistoryQuery = t.Composite([t.Object({ branch: t.Optional(OpenBranch) }), PageQuery])
 export type HistoryQuery = typeof HistoryQuery.static
 
-export const TableState = t.Object(
+const TableState = t.Object(
   {
     commit: nullable(t.Integer({ description: 'Place on main; null for a commit of a branch' })),
     commit_id: Uuid,

@@ -4,7 +4,7 @@
 export const CODINGS = ['zstd', 'br', 'gzip'] as const
 export type Coding = (typeof CODINGS)[number]
 
-export interface Accepted {
+interface Accepted {
   /** Null: the response is sent without a coding. */
   coding: Coding | null
   /** The client refuses a response without a coding. */

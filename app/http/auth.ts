@@ -22,7 +22,7 @@ export type Authorize = (
 /** Throws an AppError for a user that the licence does not allow. Returns no promise when the decision is cached. */
 export type AdmitUser = (user: Identity) => undefined | Promise<undefined>
 
-export interface AuthenticateParts {
+interface AuthenticateParts {
   /** Null: no key is valid. */
   apiKeys: ApiKeys | null
   tokens: AccessTokens | null
@@ -116,7 +116,7 @@ const BEARER = 'Bearer realm="sluice"'
 const BEARER_SCHEME = /^bearer(?: |$)/i
 
 /** The bearer credential of a request; null without any. */
-export const bearerIn = (headers: Headers): string | null =>
+const bearerIn = (headers: Headers): string | null =>
   /^bearer +(\S+) *$/i.exec(headers.get('authorization') ?? '')?.[1] ?? null
 
 /** Query engines send an API key as a bearer credential, because they know no header of ours. */

@@ -30,7 +30,7 @@ export interface Cors {
 
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-export interface CorsSettings {
+interface CorsSettings {
   /** Exact origins, or the single entry `*`. */
   origins: readonly string[]
   /** The origin of this address is also an origin of the service, because a proxy may change `Host`. */

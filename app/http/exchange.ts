@@ -27,7 +27,7 @@ import { type Admission, type Arrival, admit } from './admission.ts'
 import { setCommonHeaders } from './answer-headers.ts'
 import { compressed } from './compression.ts'
 
-export interface ExchangeDeps extends Admission, Reporting {
+interface ExchangeDeps extends Admission, Reporting {
   /** Runs the route through Elysia. Throws the error of the handler. */
   perform(request: Request): Promise<Response>
   accessOf: AccessOf
@@ -44,7 +44,7 @@ interface Answered {
 }
 
 /** Facts about a request that the request itself does not contain. */
-export interface Exchange {
+interface Exchange {
   requestId: string
   route: Route
   /** The client reads only the headers. Elysia calls the handler of GET, and its body is cancelled. */

@@ -21,12 +21,12 @@ export { type IdempotencyKey, VALID_HOURS }
 /** Keys of one user within a day. Other callers have no such limit. A check at the limit takes 10 ms. */
 const KEYS_PER_USER = 100_000
 
-export interface OperationAnswer<Body> {
+interface OperationAnswer<Body> {
   status: number
   body: Body
 }
 
-export interface Operation<Tx, Prepared, Body> {
+interface Operation<Tx, Prepared, Body> {
   /** Prepares the work while no connection is held. The preparation may be slow, and its result may remain unused. */
   prepare(): Promise<Prepared>
   /**

@@ -4,7 +4,7 @@ import type { RouteTable } from '../wire/route-table.ts'
 import { targetOf } from '../wire/target.ts'
 import { continueExchange, exchangeOf } from './exchange.ts'
 
-export interface PresentDeps {
+interface PresentDeps {
   routes: Pick<RouteTable, 'find'>
   /** Runs the route of a request. Throws the error of the handler. */
   perform(request: Request): Promise<Response>

@@ -8,7 +8,7 @@ import { bodyBytesMax } from './body.ts'
  * The names that are refused when a route does not know them. `none`: a specification of others, pages for browsers, and
  * internal routes, where a newer part may send names that an older part does not know.
  */
-export type CheckedNames = 'fields and parameters' | 'parameters' | 'none'
+type CheckedNames = 'fields and parameters' | 'parameters' | 'none'
 
 /** Converts the declarations of a plugin's routes to entries of the route table. */
 export const routesOf = (plugin: AnyElysia, access: Access, checked: CheckedNames = 'none'): Route[] => {

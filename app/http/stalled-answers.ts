@@ -6,7 +6,7 @@ import type { ServerResponse } from 'node:http'
 /** Checks per idle time. A stalled connection is closed late by at most one interval between checks. */
 const CHECKS = 4
 
-export interface StalledAnswers {
+interface StalledAnswers {
   add(answer: ServerResponse): void
   delete(answer: ServerResponse): void
   stop(): void

@@ -35,12 +35,12 @@ export interface IncomingFile {
 export type FormFields = Readonly<Record<string, string>>
 
 /** A stored file, which can be discarded while the rest of the form arrives. */
-export interface Undoable {
+interface Undoable {
   /** Never rejects. */
   discard(): Promise<void>
 }
 
-export interface ReceivedForm<Stored> {
+interface ReceivedForm<Stored> {
   fields: FormFields
   filename: string
   contentType: string
@@ -63,7 +63,7 @@ export interface UploadForm {
 /** The name of the file's field in every form. */
 const FILE_FIELD = 'file'
 
-export interface FormOptions {
+interface FormOptions {
   /** Text fields to read. */
   fields?: readonly string[]
   /** Whether the SHA-256 of the file is computed. */

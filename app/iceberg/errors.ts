@@ -9,7 +9,7 @@ import type { AppError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { toAppError } from '../wire/error-response.ts'
 
-export class CatalogError extends Error {
+class CatalogError extends Error {
   constructor(
     readonly status: number,
     /** The exception that Iceberg clients raise for this error. */

@@ -37,7 +37,7 @@ const PUFFIN_MAGIC_BYTES = 4
 /** Length, magic number, number of bitmaps, and checksum. */
 const VECTOR_BYTES_MIN = 20
 
-export interface ForeignCommit {
+interface ForeignCommit {
   /** Null: the commit creates the table. */
   base: TableMetadata | null
   next: TableMetadata

@@ -172,7 +172,7 @@ export function newNamed(levels: readonly string[], name: string): TableName {
 }
 
 /** Throws 400 for a name that no table of Sluice can have. */
-export function checkNewName({ name }: TableName): void {
+function checkNewName({ name }: TableName): void {
   if (!Value.Check(PipelineName, name))
     throw badRequest(`name: ${JSON.stringify(name)} must have ${PipelineName.description}`)
 }

@@ -91,7 +91,7 @@ export interface TestCatalog {
 }
 
 /** The client of a runner, with additional calls of other engines. */
-export interface TestClient extends Pick<CatalogClient, 'loadTable'> {
+interface TestClient extends Pick<CatalogClient, 'loadTable'> {
   createTable(table: TableIdentifier, create: { schema: Schema; isStaged: boolean }): Promise<LoadedTable>
   /** Commits and returns the new metadata. */
   commit(table: TableIdentifier, commit: Pick<CommitPlan, 'requirements' | 'updates'>): Promise<LoadedTable>

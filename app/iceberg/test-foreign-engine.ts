@@ -19,7 +19,7 @@ import { bytesOf } from '../objects/body.ts'
 import { makeLakeReader } from '../versions/lake-reader.ts'
 import type { TestCatalog } from './test-catalog.ts'
 
-export type Deletes = 'positions' | 'vector'
+type Deletes = 'positions' | 'vector'
 
 /** Puffin files start with these bytes. */
 const MAGIC = new TextEncoder().encode('PFA1')

@@ -23,7 +23,7 @@ import {
 import { makeNamespaces, twoLevels } from './namespaces.ts'
 import type { UserWriting, UserWritingDeps, WriteRequest, Writing } from './user-writing.ts'
 
-export interface UserNamespaceDeps extends Pick<UserWritingDeps, 'sql' | 'resources'> {
+interface UserNamespaceDeps extends Pick<UserWritingDeps, 'sql' | 'resources'> {
   namespaces: NamespaceService
   writing: UserWriting['writing']
   changeOnce: UserWriting['changeOnce']

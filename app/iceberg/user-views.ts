@@ -21,7 +21,7 @@ import type { UserWriting, WriteRequest } from './user-writing.ts'
 import { makeViewBinding, type ViewBindingDeps } from './view-binding.ts'
 import type { LoadedView } from './views.ts'
 
-export type UserViewDeps = TableStateDeps &
+type UserViewDeps = TableStateDeps &
   ViewBindingDeps &
   Pick<UserWriting, 'writing' | 'requireWrite' | 'commitOnce'>
 

@@ -20,7 +20,7 @@ import { makeUserViews } from './user-views.ts'
 import { makeUserWriting, type UserWritingDeps, type WriteRequest } from './user-writing.ts'
 import type { ViewBindingDeps } from './view-binding.ts'
 
-export interface UserWriteDeps extends TableStateDeps, UserWritingDeps, ViewBindingDeps {
+interface UserWriteDeps extends TableStateDeps, UserWritingDeps, ViewBindingDeps {
   namespaces: NamespaceService
 }
 

@@ -20,7 +20,7 @@ const DIRECTORIES_MAX = 16
 export const DELEGATION = 'X-Iceberg-Access-Delegation'
 export const VENDED = 'vended-credentials'
 
-export interface VendingDeps {
+interface VendingDeps {
   credentials: CredentialIssuer
   /** The start of every location. */
   lakeRoot: string

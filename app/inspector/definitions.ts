@@ -45,7 +45,7 @@ export const isWithin = (path: string, ancestor: string) =>
   path === ancestor || path.startsWith(`${ancestor}.`)
 
 /** The fields of a history row that identify its transition. */
-export interface TakenTransition {
+interface TakenTransition {
   event: string
   from: string
   to: string

@@ -1,12 +1,12 @@
 // The expected schema of a zone: a text such as `code:VARCHAR,delay:INTEGER`, and its comparison with detected columns.
 import { invalid } from '../core/errors.ts'
 
-export interface ExpectedColumn {
+interface ExpectedColumn {
   name: string
   type: string
 }
 
-export interface SchemaDifference {
+interface SchemaDifference {
   column: string
   kind: 'missing' | 'unexpected' | 'other_type'
   /** Null: the column is unexpected. */

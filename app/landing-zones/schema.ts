@@ -102,7 +102,7 @@ export const LandingFileList = t.Object(
 )
 export const UploadLandingFile = t.Object({ file: FilePart }, { title: 'UploadLandingFile' })
 
-export const Sample = t.Object(
+const Sample = t.Object(
   {
     path: t.String({ examples: ['default/landing/flights/_samples/flights.csv'] }),
     size: t.Integer(),

@@ -33,7 +33,7 @@ import { landingFileOf, makeUpload, statusOf, type UploadDeps } from './upload.t
 /** Lists return no more zones than this. */
 const ZONES: SharedLimit = { limit: limits.listCap, things: 'landing zones', remedy: 'delete one' }
 
-export interface LandingZoneDeps extends UploadDeps {
+interface LandingZoneDeps extends UploadDeps {
   db: Db
   /** Connections for removing zones, which may take long; by default `db`. */
   removals?: Db

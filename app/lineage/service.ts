@@ -26,7 +26,7 @@ import {
  */
 export const SOURCE_FAILURES = 20
 
-export interface LineageDeps {
+interface LineageDeps {
   sql: Sql
   log: Log
   references: Pick<SourceReferences, 'in'>

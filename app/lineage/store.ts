@@ -16,7 +16,7 @@ import type { TableName } from '../../ground/names.ts'
 import type { Visible } from '../core/access.ts'
 
 /** The visible part of one namespace, or of all namespaces. */
-export interface Scope {
+interface Scope {
   namespace: string | undefined
   visible: Visible
 }

@@ -27,7 +27,7 @@ export interface Version {
   /** Null: a delete marker. */
   size: number | null
 }
-export type Entry =
+type Entry =
   | { kind: 'version'; name: string; version: Version }
   | { kind: 'part'; name: string }
   | { kind: 'folder'; name: string }

@@ -11,15 +11,14 @@ import { PART_BYTES, takeSpareBuffer } from './spare-buffers.ts'
 /** Connections in a row that may end without a byte before a read fails. */
 const FRUITLESS_MAX = 3
 
-export interface S3Object {
+interface S3Object {
   Bucket: string
   Key: string
   VersionId?: string
 }
 
 /** The metadata of an object with its content. `ContentLength` is the length of the whole object. */
-export interface Download
-  extends Pick<GetObjectCommandOutput, 'ContentLength' | 'LastModified' | 'VersionId'> {
+interface Download extends Pick<GetObjectCommandOutput, 'ContentLength' | 'LastModified' | 'VersionId'> {
   body: ReadableStream<Uint8Array>
 }
 

@@ -16,7 +16,7 @@ import { openSpool, type Spool } from './spool.ts'
 
 const MARK_NAME = 'sluice-upload'
 
-export interface ReceiveTarget {
+interface ReceiveTarget {
   Bucket: string
   /** Undefined: the key is known only when the whole body has arrived. */
   Key?: string | Promise<string>
@@ -24,7 +24,7 @@ export interface ReceiveTarget {
 }
 
 /** A received body: in memory, in the parts of an incomplete upload, or on disk. */
-export interface Received {
+interface Received {
   size: number
   /** May be called once. If it fails, nothing stays stored. */
   send(key: string): Promise<{ VersionId?: string }>

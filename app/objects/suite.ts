@@ -9,7 +9,7 @@ let folders = 0
 /** Each test uses a separate folder, because all tests and earlier runs share the store. */
 const newFolder = () => `suite-${Date.now().toString(36)}-${folders++}/`
 
-export interface SuiteOptions {
+interface SuiteOptions {
   /** False for servers that store keys as paths of a file system, and so refuse the key `a` beside `a/b`. */
   keysMayBeFolders: boolean
   /** Number of random histories. */

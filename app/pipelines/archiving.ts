@@ -18,7 +18,7 @@ import {
 } from './store/archiving.ts'
 
 /** Code that a pipeline would execute. */
-export interface ArchivingCode {
+interface ArchivingCode {
   ref: PipelineRef
   pipelineId: string
   type: string

@@ -68,7 +68,7 @@ const written = ({ draftAuthors }: PipelineRow, { cause, by }: Writing) => ({
 })
 
 /** The code that a run of the pipeline executes now. */
-export interface Runnable {
+interface Runnable {
   pipelineId: PipelineId
   pipelineType: PipelineType
   /** Null: `pins` are the draft's files. */

@@ -27,7 +27,7 @@ import { livePipeline } from './store/pipelines.ts'
 /** Time limit of the runner for one preview (spec: Limits), including up to 30 s of waiting. */
 const PIPELINE_PREVIEW_MS = 90_000
 
-export interface PreviewDeps {
+interface PreviewDeps {
   db: Db
   objects: ObjectStore
   /** Runners that execute previews. */
@@ -189,7 +189,7 @@ function withoutLine(error: unknown): never {
 /** The SQL names no table, so the name of its pipeline has no effect. */
 const NO_PIPELINE = 'landing-zone-preview'
 
-export interface ZonePreview {
+interface ZonePreview {
   namespace: string
   zone: string
   files: readonly MessageInitShape<typeof LandingFileSchema>[]

@@ -57,9 +57,7 @@ export interface PublishDeps {
   ): Promise<ValidatePipelineResponse | null>
 }
 
-export type PublishOutcome =
-  | { kind: 'published'; body: Published }
-  | { kind: 'refused'; body: PublishRefused }
+type PublishOutcome = { kind: 'published'; body: Published } | { kind: 'refused'; body: PublishRefused }
 
 /**
  * Makes the current versions of the draft's files the published version. Listing and validation happen before the transaction.

@@ -47,8 +47,7 @@ export async function namedInTurns(files: readonly DraftFile[], ref: PipelineRef
   return namesOf(calls, ref)
 }
 
-export const namedBy = (files: readonly DraftFile[], ref: PipelineRef): Named =>
-  namesOf(files.flatMap(callsOf), ref)
+const namedBy = (files: readonly DraftFile[], ref: PipelineRef): Named => namesOf(files.flatMap(callsOf), ref)
 
 /** Names in literal calls outside SQL comments. A name in a comment must exist for a run, but the run does not read it. */
 export const readBy = (files: readonly DraftFile[], ref: PipelineRef): Named =>

@@ -17,11 +17,11 @@ import { RunStatus } from '../runs/schema.ts'
 /** Maximum of `max_versions`. Each version stores the path and version id of every file. */
 const VERSIONS_PER_PIPELINE = 1_000
 
-export const PIPELINE_SORT_KEYS = ['created_at', 'updated_at', 'name'] as const
+const PIPELINE_SORT_KEYS = ['created_at', 'updated_at', 'name'] as const
 export type PipelineSortKey = (typeof PIPELINE_SORT_KEYS)[number]
 
 /** States by which a list can be filtered. */
-export const PIPELINE_STATES = ['published', 'unpublished', 'changed', 'failed', 'failing_tests'] as const
+const PIPELINE_STATES = ['published', 'unpublished', 'changed', 'failed', 'failing_tests'] as const
 export type PipelineState = (typeof PIPELINE_STATES)[number]
 
 const Description = t.String({ maxLength: limits.textCharacters, examples: ['Cleaned flights of 2001'] })
@@ -40,7 +40,7 @@ const Pins = t.Record(t.String(), t.String(), {
   description: 'Version id in the object store of each file, by path',
 })
 
-export const LastRun = t.Object(
+const LastRun = t.Object(
   { run_id: Uuid, status: documentedAs(t.String(), RunStatus), finished_at: nullable(Instant) },
   { title: 'LastRun' },
 )
@@ -65,7 +65,7 @@ const listed = {
   tags: t.Array(t.String(), { description: 'The `tags` in config.yaml of the published version' }),
   last_run: nullable(LastRun, { description: 'The run on main requested last, in any state' }),
 }
-export const ListedPipeline = t.Object(listed, { title: 'ListedPipeline' })
+const ListedPipeline = t.Object(listed, { title: 'ListedPipeline' })
 export const Pipeline = t.Object(
   { ...listed, s3_path: t.String({ examples: ['default/pipelines/silver/flights/'] }) },
   { title: 'Pipeline' },

@@ -20,8 +20,6 @@ import { type VersionRow, versionsOf } from './store/versions.ts'
 import { uniqueKeyOf } from './unique-key.ts'
 import { existingVersion, type RollbackDeps, type RolledBackBy, rollback, versionNumber } from './versions.ts'
 
-export type { Runnable } from './draft.ts'
-
 export interface PipelineDeps extends PublishDeps, DeletionDeps, CreationDeps, RollbackDeps {
   log: Log
 }

@@ -16,8 +16,6 @@ const SOURCE_REFERENCES_CACHED = 50_000
 const SOURCE_REFERENCES_BYTES = 33_554_432
 export const REFERENCES_SOURCE_BYTES = 1_048_576
 
-export type { Source } from './store/references.ts'
-
 // References in the sources of pipelines. An object version never changes, so each version is read and parsed once.
 
 export interface SourceReferences {

@@ -27,7 +27,7 @@ const VERSION_LENGTH = 64
 
 export type PluginKind = 'auth' | 'sharing' | 'enforcement'
 
-export interface PluginAddress {
+interface PluginAddress {
   kind: PluginKind
   url: string
   /** The secret that identifies this service to the plugin. */

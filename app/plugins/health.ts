@@ -6,7 +6,7 @@ import type { Channel, PluginKind } from './channel.ts'
 const HEALTH_CACHE_MS = 5_000
 
 /** The health and version that a plugin reports. */
-export interface PluginHealth {
+interface PluginHealth {
   status: 'healthy' | 'unhealthy'
   /** Empty while unknown, and when the plugin reports none. */
   version: string

@@ -7,7 +7,7 @@ import { type Channel, type ChannelDeps, makeChannel, type PluginKind } from './
 
 export const PLUGIN_TOKEN = 'a-token-that-plugins-know-us-by'
 
-export interface Question {
+interface Question {
   /** `AuthService/Authenticate` */
   method: string
   headers: IncomingMessage['headers']

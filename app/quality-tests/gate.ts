@@ -16,12 +16,12 @@ const PIPELINES_AT_ONCE = 4
 const GATE_MS = 600_000
 
 /** Main at a commit, with the changes of a branch in place of its own tables. */
-export interface MergedView {
+interface MergedView {
   commit: number
   branch: string
 }
 
-export interface GateDeps {
+interface GateDeps {
   pipelines: Pick<PipelineService, 'publishedTested'>
   runQualityTests: QualityTestDeps['runQualityTests']
   readMerged(

@@ -3,7 +3,7 @@ import { limits } from '../core/limits.ts'
 import { PipelinePath, TestName } from '../core/names.ts'
 import { Severity, TestResult } from '../core/test-results.ts'
 
-export const QualityTest = t.Object(
+const QualityTest = t.Object(
   {
     name: TestName,
     sql: t.String({

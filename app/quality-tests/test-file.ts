@@ -3,7 +3,7 @@ import { parseTest, type QualityTest, type Severity } from '../../lake/pipeline/
 
 // A test is one file: annotations in its header, then its SQL.
 
-export interface TestToWrite {
+interface TestToWrite {
   sql: string
   severity: Severity
   description?: string

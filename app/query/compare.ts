@@ -26,7 +26,7 @@ export interface ComparedRows {
 /** The states cannot be compared within the limits of a query, or not at all. */
 export class Incomparable extends Error {}
 
-export interface CompareDeps {
+interface CompareDeps {
   configured(): Pool<QueryClient>
   lakeAt(version: LakeVersion): Promise<LakeView>
   admitted: Admission
@@ -35,7 +35,7 @@ export interface CompareDeps {
   engineRows: EngineRows
 }
 
-export type Compare = (
+type Compare = (
   comparison: StatePair & { key: string[]; rowsLimit: number; timeoutMs: number },
   signal: AbortSignal,
 ) => Promise<ComparedRows>

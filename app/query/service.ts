@@ -25,9 +25,9 @@ import { type ExecuteQuery, QUERY_ROWS, QUERY_ROWS_MAX, QUERY_SQL_BYTES, type Qu
 /** Time limit of one query (specification: Limits). */
 const QUERY_TIMEOUT_MS = 30_000
 /** A `QueryResult` with rows as JSON. The rows never become objects between the engine and the client. */
-export type QueryAnswer = Omit<QueryResult, 'rows'> & JsonRows
+type QueryAnswer = Omit<QueryResult, 'rows'> & JsonRows
 
-export interface QueryDeps {
+interface QueryDeps {
   sql: Sql
   tokens: Tokens
   clock: Clock

@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { Instant } from '../core/names.ts'
 
-export const Replica = t.Object(
+const Replica = t.Object(
   {
     name: t.String({ description: 'Name of the API process' }),
     alive: t.Boolean({ description: 'Whether the replica has sent a heartbeat in time' }),
@@ -13,7 +13,7 @@ export const Replica = t.Object(
   },
   { title: 'Replica' },
 )
-export const Runner = t.Object(
+const Runner = t.Object(
   {
     address: t.String({ examples: ['http://runner-1:7000'] }),
     attempts: t.Integer({ description: 'Open attempts of runs on the runner' }),

@@ -5,8 +5,6 @@ import type { PipelineRef } from '../core/pipeline-ref.ts'
 import { nothingReaped, type ReaperObjects, type Reaping } from './store/reaping.ts'
 import { tickState } from './store/tick.ts'
 
-export const DAY_MS = 86_400_000
-
 const none = () => Promise.reject(new Error('this test has no object store'))
 const noObjects: ReaperObjects = {
   list: none,
@@ -40,7 +38,7 @@ export async function reapingNow(sql: Sql, objects: ReaperObjects = noObjects): 
   }
 }
 
-export interface SomeRuns {
+interface SomeRuns {
   pipelineId: string
   pipeline: PipelineRef
   count: number

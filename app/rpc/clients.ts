@@ -85,7 +85,7 @@ function transportOf(url: string, observe: RpcObserver, { token, tokenUrls }: Si
 const PING_MS = 5_000
 
 /** Options for services that are not our sidecars. */
-export interface TransportBounds {
+interface TransportBounds {
   /** Replaces the runtime's `fetch` in Connect. */
   fetch?: typeof fetch
   /** Uses Connect in JSON, so that the other side needs no generated code. */
@@ -200,7 +200,7 @@ export const observed =
  * The meaning of a failed call. Only `noRoom`, `unreachable` and `notOffered` guarantee that the call had no effect. A sidecar
  * that refuses this API (SIDECAR_TOKEN, API_URLS, SIDECAR_HOSTS) counts as unreachable until its settings are correct.
  */
-export type RpcFailure = 'noRoom' | 'unreachable' | 'unknownHandle' | 'notOffered' | 'unclear'
+type RpcFailure = 'noRoom' | 'unreachable' | 'unknownHandle' | 'notOffered' | 'unclear'
 
 export function failureOf(error: unknown): RpcFailure {
   const { code, cause } = ConnectError.from(error)

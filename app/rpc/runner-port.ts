@@ -18,7 +18,7 @@ const VALIDATION_MS = 20_000
 const QUALITY_TESTS_MS = 60_000
 
 /** The calls of HTTP slices to runners. Null: no runner can be reached, and the slice decides on the response. */
-export interface RunnerPort {
+interface RunnerPort {
   validate(
     request: MessageInitShape<typeof ValidatePipelineRequestSchema>,
   ): Promise<ValidatePipelineResponse | null>

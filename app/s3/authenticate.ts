@@ -47,7 +47,7 @@ export interface S3Caller extends Identity {
 export const isS3Caller = (identity: Identity | null): identity is S3Caller =>
   identity !== null && 'grant' in identity
 
-export interface AuthenticateDeps {
+interface AuthenticateDeps {
   credentials: CredentialIssuer
   clock: Clock
   /** Limits of forged signatures; null: no limit. */
@@ -57,8 +57,6 @@ export interface AuthenticateDeps {
   /** Whether such callers still exist, such as an API key that was removed. */
   admits(principal: TableGrant['principal']): boolean
 }
-
-export type S3Authenticate = ReturnType<typeof makeS3Authenticate>
 
 export function makeS3Authenticate({ credentials, clock, failures, shownUrl, admits }: AuthenticateDeps) {
   return (request: Request, sender: Sender): S3Caller | S3Error => {

@@ -9,7 +9,7 @@ import type { Work } from '../core/work.ts'
 import { S3Error } from './errors.ts'
 
 /** Lifetime of credentials (beyond.md, section 10). */
-export const CREDENTIALS_MS = 900_000
+const CREDENTIALS_MS = 900_000
 /** Clients must name a region, and this service has none. */
 export const REGION = 'us-east-1'
 /** Longest accepted session token. A token has some hundred bytes, or a few thousand with the roles of its caller. */
@@ -21,7 +21,7 @@ const PURPOSE = { token: 'sluice-s3-token-1.', id: 'sluice-s3-id-1.', secret: 's
 export type Grant = TableGrant | WorkGrant
 
 /** The rights of an engine that works with the token of an attempt or a preview: those of the token. */
-export interface WorkGrant {
+interface WorkGrant {
   work: Work
   /** Milliseconds since 1970. */
   expiresAt: number

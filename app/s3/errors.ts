@@ -37,7 +37,7 @@ const STATUS_OF = {
   XAmzContentSHA256Mismatch: 400,
 } as const satisfies Record<string, ErrorStatus>
 
-export type S3Code = keyof typeof STATUS_OF | 'InvalidRange'
+type S3Code = keyof typeof STATUS_OF | 'InvalidRange'
 
 const CODE_OF: Partial<Record<ErrorStatus, ErrorCode>> = {
   400: 'INVALID_ARGUMENT',

@@ -31,14 +31,12 @@ export interface FileDeps {
 }
 
 /** A readable file: its object in the store, and its facts. */
-export interface ReadableFile extends ObjectInfo {
+interface ReadableFile extends ObjectInfo {
   object: WorkObject
 }
 
 /** A page of keys that begin with a prefix. */
 export type ListFiles = (prefix: string, page: { limit: number; after?: string }) => Promise<ObjectPage>
-
-export type LakeFiles = ReturnType<typeof makeLakeFiles>
 
 export function makeLakeFiles({ objects, maySee, mayUse, works }: FileDeps) {
   /** Throws AccessDenied without telling whether the object exists. */

@@ -11,7 +11,7 @@ const PAGE_MAX = 1_000
 /** No key contains this character, so it sorts behind all keys that begin with the text before it. */
 const LAST = '\u{10ffff}'
 
-export interface ListRequest {
+interface ListRequest {
   /** The names of the query; a missing name is null. */
   parameter(name: string): string | null
   bucket: string

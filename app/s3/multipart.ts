@@ -21,7 +21,7 @@ export interface NamedPart {
   etag: string
 }
 
-export interface MultipartDeps {
+interface MultipartDeps {
   objects: ObjectStore
   newId: NewId
   /** The directory of the table that takes the file. Throws AccessDenied for a key that is not writable. */
@@ -110,7 +110,7 @@ export function makeMultipart({ objects, newId, directoryFor, store }: Multipart
 const MARKER = 'key'
 
 /** A part that has arrived. Its name has its number and a tag that no other part has, so its bytes never change. */
-export interface Part extends StoredObject, NamedPart {}
+interface Part extends StoredObject, NamedPart {}
 
 async function partsIn(objects: ObjectStore, folder: string): Promise<Part[]> {
   const { objects: found } = await objects.list(folder, { limit: limits.listCap })

@@ -8,14 +8,14 @@ import { alone } from './store.ts'
 /** Maximum size of a file, and of a part. Engines split their output long before this limit. */
 export const FILE_BYTES_MAX = 1_073_741_824
 
-export interface Stored {
+interface Stored {
   key: string
   size: number
   /** SHA-256 of the bytes, in hexadecimal digits. */
   checksum: string
 }
 
-export type NewFile =
+type NewFile =
   /** `same`: an earlier request stored the same bytes under this key. */
   | ({ kind: 'new' | 'same' } & Stored)
   /** The key has other bytes, or a file of this name was removed. */

@@ -19,7 +19,7 @@ const STREAMING: Record<string, { isSigned: boolean; hasTrailer: boolean }> = {
   'STREAMING-UNSIGNED-PAYLOAD-TRAILER': { isSigned: false, hasTrailer: true },
 }
 
-export interface SignedBody {
+interface SignedBody {
   body: AsyncIterable<Uint8Array> | null
   headers: Headers
   caller: Pick<S3Caller, 'signature' | 'signingKey'>

@@ -12,7 +12,7 @@ import { makeLakeWrites, type WriteDeps } from './writes.ts'
 
 type S3Config = Pick<Config, 'apiKeys' | 'authFailures' | 'oidc' | 'plugins' | 'shownUrl'>
 
-export interface S3Deps {
+interface S3Deps {
   config: S3Config
   sql: Sql
   objects: ObjectStore

@@ -33,7 +33,7 @@ export async function alone<T>(
 const upload = alias(lakeUploads, 'upload')
 const UPLOAD = pick(upload, 'key', 'branch', 'size', 'checksum', 'removedAt')
 /** A stored file that no commit names, or the trace of a removed one. */
-export type Upload = RowOf<typeof UPLOAD>
+type Upload = RowOf<typeof UPLOAD>
 
 export async function uploadOf(sql: Sql | SqlTx, key: string): Promise<Upload | null> {
   const [found] = await uploadsOf(sql, [key])

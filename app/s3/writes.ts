@@ -19,7 +19,7 @@ import { markRemoved, recordUpload, uploadOf } from './store.ts'
 const WRITABLE = /^(data|metadata)(\/[^/]+)+$/
 /** The limit of file systems for a name. */
 const SEGMENT_BYTES_MAX = 255
-export const NO_DELETE =
+const NO_DELETE =
   'Access Denied: a commit names the file, or another branch stored it. Files of the lake are removed by its own retention'
 
 export interface WriteDeps {
@@ -35,8 +35,6 @@ export interface WriteDeps {
   /** The directories of engines that work with a token. */
   works: Pick<WorkFiles<StoredObject>, 'directory'>
 }
-
-export type LakeWrites = ReturnType<typeof makeLakeWrites>
 
 export function makeLakeWrites({ sql, objects, newId, mayWrite, takesFiles, mayUse, works }: WriteDeps) {
   /** The directory of the table that takes the file, with a slash at its end. Throws AccessDenied for a key that is not writable. */

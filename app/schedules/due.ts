@@ -9,7 +9,7 @@ import { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from 
 import { type DueRow, lockDue, movedPart, moveSchedules, type NextTime } from './store.ts'
 
 /** Reason why a due time passed without a run. */
-export type Skip = 'active' | 'bad cron' | Exclude<RequestOutcome, 'requested'>
+type Skip = 'active' | 'bad cron' | Exclude<RequestOutcome, 'requested'>
 
 export interface DueOutcome {
   /** The time of the database. */

@@ -16,7 +16,7 @@ import {
   schedulesOn,
 } from './store.ts'
 
-export interface ScheduleDeps {
+interface ScheduleDeps {
   db: Db
   clock: Clock
   newId: NewId

@@ -2,7 +2,7 @@ import { Type as t } from '@sinclair/typebox'
 import { Instant, literals, Uuid } from '../core/names.ts'
 import { WholeListQuery } from '../core/pagination.ts'
 
-export const ResourceType = literals(['pipeline', 'namespace', 'landing_zone'], {
+const ResourceType = literals(['pipeline', 'namespace', 'landing_zone'], {
   title: 'ResourceType',
   examples: ['pipeline'],
   description: 'Kind of resource',

@@ -3,7 +3,7 @@ import type { Access, Grant, Resource, Sharing } from '../core/access.ts'
 import { forbidden, notFound } from '../core/errors.ts'
 import type { AccessGrant, CreateGrant, GrantList, GrantQuery, Transfer, Transferred } from './schema.ts'
 
-export interface SharingDeps {
+interface SharingDeps {
   resources: Pick<Resources, 'shared'>
   sharing: Sharing
 }

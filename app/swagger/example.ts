@@ -2,10 +2,10 @@
 import { isJsonObject } from './schema.ts'
 
 /** Returns the schema behind a reference. */
-export type Resolve = (schema: unknown) => unknown
+type Resolve = (schema: unknown) => unknown
 
 /** Example lists in requests may be empty; lists in responses show an item. */
-export type ExampleOf = 'request' | 'answer'
+type ExampleOf = 'request' | 'answer'
 
 const ANY_TEXT = 'text'
 

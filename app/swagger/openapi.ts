@@ -24,7 +24,7 @@ import { inOrderOfTags, tagsInOrder } from './tags.ts'
 
 type InternalRoute = AnyElysia['routes'][number]
 
-export interface DocumentInput {
+interface DocumentInput {
   routes: readonly InternalRoute[]
   version: string
   /** Accepted credentials: keys, access tokens, either of them, or none. */

@@ -10,7 +10,7 @@ export interface MetaFile {
   columns: Record<string, string>
 }
 
-export const NO_META: MetaFile = { description: null, owner: null, columns: {} }
+const NO_META: MetaFile = { description: null, owner: null, columns: {} }
 
 /** Enough for more than a thousand columns. Parsing a longer file would block other requests. */
 const BYTES_MAX = 65_536
@@ -41,7 +41,7 @@ export async function readMetaFile(
 }
 
 /** Parses a text of at most 64 KB; never throws. */
-export function parseMetaFile(text: string): MetaFile {
+function parseMetaFile(text: string): MetaFile {
   const value = readText(text)
   if (!isMap(value)) return NO_META
   const columns = isMap(value.columns) ? value.columns : {}

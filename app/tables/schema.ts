@@ -28,7 +28,7 @@ const listed = {
   size_bytes: t.Integer(),
   description: nullable(t.String()),
 }
-export const ListedTable = t.Object(listed, { title: 'ListedTable' })
+const ListedTable = t.Object(listed, { title: 'ListedTable' })
 export const TableList = t.Object(
   { tables: t.Array(ListedTable), total: t.Integer() },
   { title: 'TableList' },

@@ -30,7 +30,7 @@ import {
 } from './store.ts'
 import { type LakeFiles, makeTableFiles } from './table-files.ts'
 
-export interface TableDeps {
+interface TableDeps {
   sql: Sql
   objects: ObjectStore
   lake: LakeFiles

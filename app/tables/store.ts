@@ -20,7 +20,7 @@ const STORED = pick(alias(tableMetadata, 'stored'), 'description', 'owner', 'col
 export type StoredMetadata = RowOf<typeof STORED>
 
 /** Filters the tables of a version that the caller sees. A null `view` is main as it is now. */
-export interface TableFilter {
+interface TableFilter {
   namespace?: string
   layer?: string
   /** Part of `namespace.layer.name`. */

@@ -21,7 +21,7 @@ export {
 } from './store/due.ts'
 export { endCooldowns } from './store/moves.ts'
 
-export interface Due {
+interface Due {
   runs: number
   notes: Note[]
 }

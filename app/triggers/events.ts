@@ -25,7 +25,7 @@ import { type LockedTrigger, latestNow, lockedTriggers, type Timed, type Trigger
 
 export { waitingEvents } from './store/events.ts'
 
-export interface ConsumeOptions {
+interface ConsumeOptions {
   newId: NewId
   /** Maximum number of triggers per transaction. An event with more listeners continues after the last of them. */
   triggersMax?: number
@@ -35,7 +35,7 @@ export interface ConsumeOptions {
   except?: readonly number[]
 }
 
-export interface Consumed {
+interface Consumed {
   /** Number of processed events. */
   events: number
   runs: number

@@ -60,7 +60,7 @@ export const CONFIGS = {
   }),
 } as const
 
-export const TRIGGER_TYPES = [
+const TRIGGER_TYPES = [
   'landing_zone_upload',
   'cron',
   'pipeline_success',

@@ -35,7 +35,7 @@ export { type Fired, fireAll } from './store/firing.ts'
 export { lockTriggersOfTokens } from './store/moves.ts'
 export { forgetOthers } from './store/triggers.ts'
 
-export interface TriggerDeps {
+interface TriggerDeps {
   sql: Sql
   newId: NewId
 }

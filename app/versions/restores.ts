@@ -26,7 +26,7 @@ export interface RestoreDeps {
   newId: NewId
 }
 
-export interface RestoreRequest {
+interface RestoreRequest {
   table: TableName
   /** The commit of main whose content the table gets. */
   commit: number

@@ -27,7 +27,7 @@ const LANES = 3
 const tableNamed = (name: string): TableName => ({ namespace: 'default', layer: 'gold', name })
 const sqlOf = (values: readonly number[]) => `select unnest([${values.join()}]) as a`
 
-export interface ScenarioParts {
+interface ScenarioParts {
   random(below: number): number
   tables: readonly SomeTable[]
   /** Pipelines that store views. */

@@ -5,7 +5,7 @@ import type { TestAttempt, TestCatalog } from '../iceberg/test-catalog.ts'
 import { commitToBranch, findBranch } from './store/branches.ts'
 import { openUserBranch } from './store/user-branches.ts'
 
-export type TestZone = { id: string; name: string }
+type TestZone = { id: string; name: string }
 
 /** Inserts the run of an attempt and its open attempt. `watermark` is the newest landing file that the attempt may read. */
 export async function aRun(

@@ -15,13 +15,13 @@ const WEBHOOK_BATCH = 64
 export const WEBHOOK_CALLS_WAITING = 2_000
 
 /** A call: the hash of its token, and the trace of its request. */
-export interface Call {
+interface Call {
   hash: string
   trace: ClientTrace
 }
 
 /** The result of a call. */
-export type CallOutcome =
+type CallOutcome =
   | { kind: 'requested'; runId: RunId }
   /** The token is unknown, the trigger is disabled, or the pipeline was deleted. */
   | { kind: 'unknown' }

@@ -9,7 +9,7 @@ import type { Sender } from '../wire/client-address.ts'
 import { type Buckets, type Failures, tooManyRequests } from '../wire/rate-limit.ts'
 import { answerCalls, makeCalls, WEBHOOK_CALLS_WAITING } from './calls.ts'
 
-export interface WebhookDeps {
+interface WebhookDeps {
   /** Connections for the calls; one transaction answers many calls. */
   sql: Sql
   newId: NewId

@@ -114,7 +114,7 @@ export type LimitRequest = (
  * Each of these requests occupies an engine. They also count in a second bucket of the client, a fifth as large as the bucket
  * for all requests.
  */
-export const COSTLY = new Set([
+const COSTLY = new Set([
   'POST /api/v1/query',
   'POST /api/v1/pipelines/:ns/:layer/:name/preview',
   'GET /api/v1/tables/:ns/:layer/:name/preview',

@@ -1,7 +1,7 @@
 // Limits open event streams per process and per client, so that one client cannot use all slots.
 import assert from 'node:assert/strict'
 
-export interface StreamLimits {
+interface StreamLimits {
   streamsPerProcess: number
   streamsPerClient: number
 }

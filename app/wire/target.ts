@@ -1,6 +1,6 @@
 import { invalid } from '../core/errors.ts'
 
-export interface Target {
+interface Target {
   /** Raw and still percent-encoded. */
   path: string
   /** Without the `?`; empty when the address has no query. */

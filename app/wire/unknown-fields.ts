@@ -24,7 +24,7 @@ export interface BodyFields {
 }
 
 /** A field that only the resource's own answer has. */
-export interface SentBack {
+interface SentBack {
   readonly path: readonly string[]
   readonly value: unknown
 }

@@ -8,7 +8,7 @@ type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
   : Name
 
 export type SnakeCased<Fields> = { [Name in keyof Fields as Snake<Name & string>]: Fields[Name] }
-export type CamelCased<Fields> = { [Name in keyof Fields as Camel<Name & string>]: Fields[Name] }
+type CamelCased<Fields> = { [Name in keyof Fields as Camel<Name & string>]: Fields[Name] }
 
 /** Renames the fields of an object; nested objects stay as they are. */
 export const snakeCased = <Fields extends object>(fields: Fields) =>

@@ -8,7 +8,7 @@ const STEADY_MS = 5_000
 
 export type Connection = 'connecting' | 'live' | 'ended'
 
-export interface Following {
+interface Following {
   /** False ends the stream. */
   onEvent(name: string, data: unknown, id: string | null): boolean | undefined
   onState?(state: Connection): void

@@ -12,7 +12,7 @@ const listeners = new Set<Listener>()
 let asking: PromiseWithResolvers<void> | null = null
 
 /** Why the page asks for a credential. */
-export interface Question {
+interface Question {
   /** Empty: the tab had no credential. */
   problem: string
 }

@@ -3,7 +3,7 @@ import { errorOf } from './errors.ts'
 import { API } from './request.ts'
 import { credentialHeaders, currentCredential, nextCredential } from './session.ts'
 
-export interface UploadOptions {
+interface UploadOptions {
   onProgress: (share: number) => void
   signal: AbortSignal
 }

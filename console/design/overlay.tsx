@@ -184,7 +184,7 @@ export function FormFields({
   )
 }
 
-export interface MenuItem {
+interface MenuItem {
   label: string
   icon?: IconName
   isDangerous?: boolean

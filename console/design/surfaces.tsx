@@ -61,7 +61,7 @@ export function Card({
   )
 }
 
-export type Tone = 'plain' | 'good' | 'bad' | 'warn' | 'busy'
+type Tone = 'plain' | 'good' | 'bad' | 'warn' | 'busy'
 
 const TONE_ICON: Record<Tone, IconName> = {
   plain: 'more',

@@ -10,7 +10,7 @@ import { ErrorState, Waiting } from '../design/loaded.tsx'
 import { Empty } from '../design/surfaces.tsx'
 
 /** The code of a part did not arrive. */
-export class PartNotLoaded extends Error {
+class PartNotLoaded extends Error {
   constructor(
     /** Asks for the code again. Rejects if it does not arrive. */
     readonly load: () => Promise<void>,

@@ -2,7 +2,7 @@ import type { IconName } from '../design/icons.tsx'
 
 // The places of the console, in the order of the navigation. The key after `g` goes there.
 
-export interface Place {
+interface Place {
   path: string
   label: string
   icon: IconName

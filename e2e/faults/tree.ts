@@ -14,7 +14,7 @@ interface ProcessRecord {
   pid: number | null
 }
 
-export interface Run {
+interface Run {
   status: string
   phase: string | null
   error: string | null

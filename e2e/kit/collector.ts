@@ -5,7 +5,7 @@ import type { APIRequestContext } from '@playwright/test'
 import { eventually } from './eventually.ts'
 import { getRun } from './runs.ts'
 
-export interface ReceivedSpan {
+interface ReceivedSpan {
   traceId: string
   spanId: string
   parentSpanId?: string

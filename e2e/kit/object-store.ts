@@ -19,7 +19,7 @@ export interface TestStore {
   stop(): Promise<void>
 }
 
-export interface HeldReads {
+interface HeldReads {
   /** Number of reads that wait now. */
   waiting(): number
   /** Largest number of reads that waited at once. */

@@ -2,7 +2,7 @@
 import { type APIRequestContext, expect } from '@playwright/test'
 import type { MadePipeline } from './resources.ts'
 
-export interface Trigger {
+interface Trigger {
   id: string
   url: string
   [field: string]: unknown

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
-export interface User {
+interface User {
   id: string
   name: string
   roles: string[]

@@ -112,7 +112,7 @@ const ZEROS = /^0+$/
  * Returns null for an invalid `traceparent`, which is then ignored. A `traceparent` of a later version is converted to version
  * 00.
  */
-export const traceparentIn = (headers: Headers) => validTraceparent(headers.get('traceparent') ?? '')
+const traceparentIn = (headers: Headers) => validTraceparent(headers.get('traceparent') ?? '')
 
 function validTraceparent(text: string): string | null {
   const [, version, trace = '', parent = '', flags = '', extra] = TRACEPARENT.exec(text) ?? []

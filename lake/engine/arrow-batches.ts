@@ -2,7 +2,7 @@
 // by the number of bytes that arrived.
 import { type Data, DataType, type RecordBatchReader } from 'apache-arrow'
 
-export interface StreamLimits {
+interface StreamLimits {
   /** The sum over all batches. */
   rows: number
   /** The size of the stream. */

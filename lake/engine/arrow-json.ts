@@ -83,7 +83,7 @@ const CHUNK_BYTES = 65_536
 const LARGE_BYTES = 1_048_576
 
 /** Arrow reads a schema in one step: a schema of this size takes 30 ms. Ten thousand plain columns need 1.5 MB. */
-export const SCHEMA_BYTES_MAX = 2 * 1_048_576
+const SCHEMA_BYTES_MAX = 2 * 1_048_576
 /** Precedes the length of a message in the stream (https://arrow.apache.org/docs/format/Columnar.html). */
 const CONTINUATION = -1
 const CONTINUATION_BYTES = 4

@@ -1,6 +1,6 @@
 // Errors of the engine, for people and for callers that decide the next step.
 
-export type EngineErrorKind =
+type EngineErrorKind =
   /** The text is not valid SQL. */
   | 'syntax'
   /** A name or a type does not fit: tables, columns, functions, casts of constants. */

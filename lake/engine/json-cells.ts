@@ -26,7 +26,7 @@ import { JsonBytes } from './json-bytes.ts'
 import { engineType, nameOf, uniqueNames } from './json-shape.ts'
 import { civilDate, decimalText, isoTime, isoTimestamp, shortFloat } from './json-values.ts'
 
-export interface Cells {
+interface Cells {
   /**
    * Approximate number of bytes of the values from `from` up to `to`. It decides how many values are written without a pause.
    */
@@ -37,17 +37,17 @@ export interface Cells {
   pieces(at: number): Pieces
 }
 /** Each yield is a pause. Fewer than about `SLICE_BYTES` were written since the previous one. */
-export type Pieces = Generator<undefined, void, undefined>
+type Pieces = Generator<undefined, void, undefined>
 
 /** Makes the cells of a column in one batch. Their text goes to `out`, which accepts at most `bytesMax`. */
-export type CellsOf = (data: Data, target: Target) => Cells
-export interface Target {
+type CellsOf = (data: Data, target: Target) => Cells
+interface Target {
   out: JsonBytes
   bytesMax: number
 }
 
 /** Writing this many bytes takes 1 ms, or 10 ms in the worst case. */
-export const SLICE_BYTES = 65_536
+const SLICE_BYTES = 65_536
 /** The weight of a number, a date or a key's punctuation; some take a microsecond each. */
 const PLAIN_BYTES = 16
 /** The first buffer of a map's keys. Most keys are shorter, and a result may have thousands of maps. */
@@ -135,7 +135,7 @@ export function fieldsOf(fields: readonly Field[], isArray: boolean): CellsOf {
 
 const encoder = new TextEncoder()
 
-export function cellsOf(field: Field): CellsOf {
+function cellsOf(field: Field): CellsOf {
   const make = presentCellsOf(field)
   return (data, target) => {
     const cells = make(data, target)

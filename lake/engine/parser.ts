@@ -86,7 +86,7 @@ export const jsonText = (tree: string): string =>
   NO_JSON_WORD.test(tree) ? tree.replace(NO_JSON, (token) => (token.startsWith('"') ? token : 'null')) : tree
 
 /** Parses the engine's tree. */
-export const jsonOf = (tree: string): Json => JSON.parse(jsonText(tree))
+const jsonOf = (tree: string): Json => JSON.parse(jsonText(tree))
 
 /**
  * Converts byte positions in the UTF-8 text to offsets in the string. The engine counts bytes for the position of a name. Increasing

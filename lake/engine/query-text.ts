@@ -18,7 +18,7 @@ export interface WrittenTable extends TableReference {
 }
 
 /** `fault` says why the text is not a query, and is null for a query. */
-export interface QueryText {
+interface QueryText {
   fault: SyntaxFault | null
   /** Every table that the query names, except CTEs and the engine's own tables. */
   tables: WrittenTable[]

@@ -12,7 +12,7 @@ export interface TableReference {
   name: string
 }
 
-export interface ReadStatement {
+interface ReadStatement {
   /** The checked text, which the caller runs. */
   sql: string
   kind: 'select' | 'explain'
@@ -31,7 +31,7 @@ export class StatementRefused extends Error {
   override readonly name = 'StatementRefused'
 }
 
-export interface ReadRules {
+interface ReadRules {
   /** Whether a query may read a table. Without this rule every table may be read. */
   isTable?: (table: TableReference) => boolean
 }
@@ -276,7 +276,7 @@ export const referenceOf = (node: JsonObject): TableReference => ({
   name: textOf(node.table_name),
 })
 
-export const nameOf = ({ catalog, schema, name }: TableReference): string =>
+const nameOf = ({ catalog, schema, name }: TableReference): string =>
   [catalog, schema, name].filter((part) => part !== '').join('.')
 
 export const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '')

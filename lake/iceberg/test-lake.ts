@@ -36,7 +36,7 @@ import {
 import { type NewDataFile, type NewDeleteFile, planCommit, replacedFiles, type Write } from './write/write.ts'
 import type { WriteEngine } from './write/write-engine.ts'
 
-export interface TestLake {
+interface TestLake {
   readonly root: string
   readonly reader: ManifestReader
   readObject(location: string): Promise<Uint8Array>
@@ -59,7 +59,7 @@ export interface TestLake {
 }
 
 /** The additions of another engine in one commit. */
-export interface Delta {
+interface Delta {
   readonly specId?: number
   readonly partition?: PartitionTuple
   /** A query with columns of the table. */

@@ -1,17 +1,17 @@
 // Header annotations: `-- @key: value` (SQL) and `# @key: value` (Python), only in the leading comment block. Blank lines do
 // not end the block. The first line that is neither blank nor a comment ends it.
 
-export interface Annotation {
+interface Annotation {
   key: string
   value: string
   /** 1-based. */
   line: number
 }
 
-export type CommentMark = '--' | '#'
+type CommentMark = '--' | '#'
 
 /** Headers are written by hand, so later lines do not belong to a header. */
-export const HEADER_LINES_LIMIT = 200
+const HEADER_LINES_LIMIT = 200
 
 const ANNOTATION = /^@([A-Za-z_][A-Za-z0-9_-]*)\s*:(.*)$/
 

@@ -27,7 +27,7 @@ export const MERGES = ['auto', 'review'] as const
 /** `four-eyes` (Pro): the requester of a run may not approve it. */
 export const REVIEWERS = ['any', 'four-eyes'] as const
 
-export const PARTITION_TRANSFORMS = ['identity', 'year', 'month', 'day', 'hour'] as const
+const PARTITION_TRANSFORMS = ['identity', 'year', 'month', 'day', 'hour'] as const
 export interface PartitionBy {
   column: string
   transform: (typeof PARTITION_TRANSFORMS)[number]
@@ -42,7 +42,7 @@ export const NO_SPARK =
   'engine spark: this runner has neither SPARK_REMOTE nor Sail: set SPARK_REMOTE, or install pysail in its Python'
 
 /** A tag of a pipeline. */
-export const PIPELINE_TAG = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
+const PIPELINE_TAG = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
 /** A label of a runner (`RUNNER_LABELS`), which pipelines name in `runs_on`. */
 export const RUNNER_LABEL = /^[a-z0-9][a-z0-9._-]{0,62}$/
@@ -106,7 +106,7 @@ export interface ConfigProblem {
   message: string
 }
 
-export interface ParsedConfig {
+interface ParsedConfig {
   /** A default replaces each bad value, so check `errors` first. */
   config: PipelineConfig
   errors: ConfigProblem[]
@@ -118,7 +118,7 @@ export interface TextFile {
   text: string
 }
 
-export const CONFIG_LIMITS = {
+const CONFIG_LIMITS = {
   /** The size of `config.yaml`: enough for a page of text, and far too small to overload a YAML parser. */
   bytes: 65_536,
   /** The length of a list in one text. The maximum number of columns with the longest names fits. */

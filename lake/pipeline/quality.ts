@@ -4,7 +4,7 @@ import type { ConfigProblem, TextFile } from './config.ts'
 import { shown } from './names.ts'
 
 export type Severity = 'error' | 'warn'
-export type TestEngine = 'duckdb' | 'spark'
+type TestEngine = 'duckdb' | 'spark'
 
 export interface QualityTest {
   /** The file's name without `.sql`. */
@@ -17,7 +17,7 @@ export interface QualityTest {
   remediation: string
 }
 
-export interface ParsedTest {
+interface ParsedTest {
   test: QualityTest
   errors: ConfigProblem[]
   warnings: ConfigProblem[]
@@ -72,7 +72,7 @@ export function parseTest(name: string, { path, text }: TextFile): ParsedTest {
 }
 
 /** A test's result, as the query protocol returns it. */
-export interface TestOutcome {
+interface TestOutcome {
   /** The engine's type names. */
   columnTypes: readonly string[]
   rowCount: number

@@ -26,7 +26,7 @@ export interface Call extends Position {
   isCommented?: true
 }
 
-export interface SqlReferences {
+interface SqlReferences {
   calls: Call[]
   /** Evaluated calls whose argument is not a literal. Their names are known only after rendering. */
   dynamic: (Position & { function: ReferenceFunction })[]

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import * as glue from 'minijinja-js/dist/bundler/minijinja_js_bg.js'
 import { METER, withLimits } from './wasm-limits.ts'
 
-export type TemplateEnvironment = glue.Environment
+type TemplateEnvironment = glue.Environment
 
 export const ENGINE_LIMITS = {
   /** Stops a template that builds a huge text from a small one. */

@@ -6,7 +6,7 @@ import { quoteLiteral } from '../quote.ts'
 
 export type SqlDialect = 'duckdb' | 'spark'
 
-export interface WatermarkLiteral {
+interface WatermarkLiteral {
   readonly value: string
   /** DuckDB's name of the column's type. */
   readonly type: string

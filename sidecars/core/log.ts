@@ -2,7 +2,7 @@
 // when it forwards lines.
 import { traceFields } from '../../ground/telemetry/trace.ts'
 
-export type Fields = Record<string, string | number | boolean>
+type Fields = Record<string, string | number | boolean>
 
 export interface Log {
   info(message: string, fields?: Fields): void

@@ -56,7 +56,7 @@ export const CONCURRENCY_MAX = 64
 export const THREADS_MAX = 1_024
 
 /** Reads values of one environment. A bad value is recorded as a problem, and the reader returns the fallback. */
-export interface EnvReader {
+interface EnvReader {
   number(name: string, fallback: number, range: { min: number; max: number }): number
   /** A size such as 512MB or 2GB, in bytes. */
   bytes(name: string, fallback: number): number

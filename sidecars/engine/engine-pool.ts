@@ -30,7 +30,7 @@ export interface PooledEngine<Process extends EngineHandle, Known> {
   readonly record: Known
 }
 
-export interface EnginePoolOptions<Process extends EngineHandle, Known> {
+interface EnginePoolOptions<Process extends EngineHandle, Known> {
   /** The parent of the working directories of the processes. */
   directory: string
   /** Processes beyond the warm one end after this idle time. */

@@ -18,7 +18,7 @@ export interface Shares {
   join(): Share
 }
 
-export interface SharesOptions {
+interface SharesOptions {
   total: ShareSize
   /** Every engine has at least this much. */
   floor: ShareSize

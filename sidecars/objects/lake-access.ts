@@ -36,7 +36,7 @@ export interface LakeFiles {
   adopt(key: string, path: string): Promise<string>
 }
 
-export interface NewFile {
+interface NewFile {
   key: string
   bytes: Uint8Array
 }

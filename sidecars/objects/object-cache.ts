@@ -7,7 +7,7 @@ import { join } from 'node:path'
 // version. A copy in use has a second name in a directory of the process that uses it. So the number of its names tells every
 // process whether it may be evicted, and the death of a process leaves nothing to repair.
 
-export interface CachedObject {
+interface CachedObject {
   /** A copy is served only to the authority that downloaded it (`authorityOf` in api-addresses.ts). */
   authority: string
   key: string
@@ -28,7 +28,7 @@ export interface ObjectCache {
   acquire(object: CachedObject, download: (path: string) => Promise<void>): Promise<Lease>
 }
 
-export interface ObjectCacheOptions {
+interface ObjectCacheOptions {
   /** An empty directory of this process for the copies in use. */
   leased: string
   /**

@@ -22,7 +22,7 @@ import { openAll, type RelationOptions, readerOf } from './relations.ts'
 
 // Compares two states of one table. Only files that one of the states lacks are read, unless a column was removed.
 
-export interface StateComparison {
+interface StateComparison {
   lake: LakeView
   /** Locations of the metadata of both states. Null: the table does not exist in that state. */
   before: string | null
@@ -34,7 +34,7 @@ export interface StateComparison {
   jsonBytesMax: number
 }
 
-export interface ComparedRows {
+interface ComparedRows {
   counts: AnswerOf<'run'> | null
   added: AnswerOf<'run'> | null
   removed: AnswerOf<'run'> | null

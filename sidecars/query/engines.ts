@@ -88,7 +88,7 @@ interface EngineRecord {
 type QueryEngine = PooledEngine<QueryProcess, EngineRecord>
 type Pool = EnginePool<QueryProcess, EngineRecord>
 
-export interface EnginesOptions {
+interface EnginesOptions {
   /** The directory that contains the working directories of the processes. */
   directory: string
   size: EngineSize

@@ -15,7 +15,7 @@ import { type Readable, type ReadViewSql, withViews } from './stored-views.ts'
 
 // Executes one query: finds its tables, opens their state at its commit, and returns rows.
 
-export interface Query {
+interface Query {
   sql: string
   namespace: string
   rowsLimit: number
@@ -28,7 +28,7 @@ export interface Query {
   noteCost(cost: Cost): void
 }
 
-export interface QueryResult extends AnswerOf<'run'> {
+interface QueryResult extends AnswerOf<'run'> {
   /** Data files of the tables in the statement, and those of them that may hold rows of the answer. */
   files: { total: number; read: number }
 }
@@ -43,7 +43,7 @@ export class NoSuchTable extends Error {
   }
 }
 
-export interface QueryDeps {
+interface QueryDeps {
   tablesAt: TablesAt
   openTable: OpenTable
   readViewSql: ReadViewSql

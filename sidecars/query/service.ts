@@ -25,7 +25,7 @@ import { NoSlot } from './turns.ts'
 
 // The RPC interface of the query service: parses requests, enforces the time limit, and maps errors.
 
-export interface ServiceDeps {
+interface ServiceDeps {
   runQuery: RunQuery
   compareStates: CompareStates
   tablesAt: TablesAt

@@ -26,7 +26,7 @@ export interface Readable {
   state: string
 }
 
-export interface ViewBody {
+interface ViewBody {
   /** The engine's names stand for the tables. */
   sql: string
   reads: readonly CommitTable[]

@@ -38,7 +38,7 @@ export interface TestQueries {
   close(): Promise<void>
 }
 
-export interface TestLakeView {
+interface TestLakeView {
   commit: bigint
   catalogUrl: string
   objectsUrl: string

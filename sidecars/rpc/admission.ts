@@ -4,7 +4,7 @@ import { Code, ConnectError } from '@connectrpc/connect'
 import { errorToJsonBytes } from '@connectrpc/connect/protocol-connect'
 import { makeTokenCheck } from '../../proto/sidecar-token.ts'
 
-export interface AdmissionOptions {
+interface AdmissionOptions {
   token: string
   /** The address on which the servers listen. */
   host: string
@@ -13,12 +13,12 @@ export interface AdmissionOptions {
 }
 
 /** The headers that decide about a call. HTTP/2 names the host in `:authority`, in `host`, or in both. */
-export interface CallHeaders {
+interface CallHeaders {
   hosts: readonly (string | null | undefined)[]
   authorization: string | null | undefined
 }
 
-export interface Refusal {
+interface Refusal {
   /** 421: the Host is unknown. 401: the token is missing or wrong. */
   status: 401 | 421
   code: Code

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import { Code, ConnectError } from '@connectrpc/connect'
 
 /** The fields that requests of all services share: LakeAccess and LakeView. */
-export interface LakeAddresses {
+interface LakeAddresses {
   catalogUrl: string
   objectsUrl: string
   token: string

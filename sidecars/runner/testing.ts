@@ -31,7 +31,7 @@ import { startSidecar } from '../core/testing.ts'
 import { transportToSidecar } from '../rpc/testing.ts'
 import { holdPort } from '../supervisor/ports.ts'
 
-export type RunnerClient = Client<typeof RunnerService>
+type RunnerClient = Client<typeof RunnerService>
 type Submit = MessageInitShape<typeof SubmitPipelineRequestSchema>
 
 export interface RunnerProcess {
@@ -259,7 +259,7 @@ export async function openTestService() {
   }
 }
 
-export interface Ended {
+interface Ended {
   facts: GetRunStatusResponse
   /** Messages of the log, without times. */
   lines: string[]

@@ -44,7 +44,7 @@ export interface EngineSandboxSpec {
   ports?: Ports
 }
 
-export interface EngineStart {
+interface EngineStart {
   /** The entry file. */
   entry: string
   /** The working directory, which belongs to this process alone. The process writes nowhere else. */
@@ -146,7 +146,7 @@ function commandOf(
 }
 
 /** A program of others that works as an engine, such as Sail. */
-export interface ProgramStart {
+interface ProgramStart {
   command: readonly string[]
   directory: string
   niceness: number

@@ -96,7 +96,7 @@ export function openKernel(): Kernel {
 type Libc = ReturnType<typeof openLibc>['symbols']
 
 /** System calls with which this process gives up rights. Each throws Unavailable when the kernel refuses. */
-export class Kernel {
+class Kernel {
   readonly #libc: Libc
   readonly #numbers: CallNumbers
 

@@ -61,7 +61,7 @@ export interface ProcessDirectories {
 }
 
 /** The argument of `confine` in confine.py. */
-export interface Confinement {
+interface Confinement {
   limits: Record<string, number>
   user: readonly [uid: number, gid: number] | null
   readable: readonly string[]
@@ -99,7 +99,7 @@ const isRoot = () => process.getuid?.() === 0
 /** Whether processes run as other users (users.ts), which then need access to the directories. */
 export const changesUser = (step: SandboxStep): boolean => step !== 'none' && isRoot()
 
-export interface LaunchOptions {
+interface LaunchOptions {
   directories: ProcessDirectories
   limits: ProcessLimits
   /** The user of the process. Null keeps the user of the service. */

@@ -14,7 +14,7 @@ export interface Python {
   readable: string[]
 }
 
-export const OLDEST = '3.9'
+const OLDEST = '3.9'
 const ASK_MS = 20_000
 /** System directories that many programs share. The sandbox shows only the parts of them that a library needs. */
 const SHARED_PREFIXES = ['/', '/usr', '/usr/local']

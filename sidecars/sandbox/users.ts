@@ -7,9 +7,9 @@ import { readdir, readFile } from 'node:fs/promises'
 /** The first of USERS user ids. The ids fit into 16 bits, because containers often map no others, and end before `nobody`. */
 export const FIRST_USER = 65_432
 /** More users than the processes of the largest configuration (CONCURRENCY_MAX, previews, checks, spares). */
-export const USERS = 102
+const USERS = 102
 
-export interface Users {
+interface Users {
   /** Acquires a user without processes, until its release. Throws when all users are acquired. */
   acquire(): Promise<number>
   /** May be called only when no process and no file of the user remains. */

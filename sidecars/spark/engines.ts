@@ -15,7 +15,7 @@ import { openSession, type SparkSession } from './session.ts'
 
 // Engine `spark` of a runner: a Spark cluster, or Sail on this machine. Both speak Spark Connect.
 
-export interface SparkWork {
+interface SparkWork {
   lake: LakeAccess
   /** A directory of the work, for spilled rows of Sail. */
   directory: string
@@ -35,7 +35,7 @@ export interface SparkEngines {
 }
 
 /** Sessions on a cluster, each with a catalog of its own. */
-export const clusterEngines = (address: SparkAddress): SparkEngines => ({
+const clusterEngines = (address: SparkAddress): SparkEngines => ({
   name: `Spark at ${new URL(address.url).host}`,
   writesLists: true,
   async open({ lake }, signal) {
@@ -84,7 +84,7 @@ function sessionSettings(access: CatalogAccess): Record<string, string> {
   }
 }
 
-export interface LocalSail {
+interface LocalSail {
   python: Python
   sandbox: ProgramSandboxStep
   /** The program that makes a network for Sail alone; null: Sail listens on a port of this machine. */
@@ -94,7 +94,7 @@ export interface LocalSail {
 }
 
 /** A Sail process for each session. */
-export const sailEngines = ({ python, sandbox, networkProgram, spillBytes }: LocalSail): SparkEngines => ({
+const sailEngines = ({ python, sandbox, networkProgram, spillBytes }: LocalSail): SparkEngines => ({
   name: `Sail ${python.sail}`,
   writesLists: false,
   async open({ lake, directory, isLarge, share }, signal) {
@@ -132,7 +132,7 @@ export const sailEngines = ({ python, sandbox, networkProgram, spillBytes }: Loc
 })
 
 /** The settings of a runner about engine `spark`. */
-export interface SparkSettings {
+interface SparkSettings {
   /** The configured cluster; null: none. */
   spark: SparkAddress | null
   python: { bin: string | null }

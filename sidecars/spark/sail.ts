@@ -18,7 +18,7 @@ const NICENESS = 5
 /** Memory of the process beside the pool, which holds the rows of sorts, joins and groups. */
 const POOL_SHARE = 0.7
 
-export interface SailOptions {
+interface SailOptions {
   python: Python
   sandbox: ProgramSandboxStep
   /** The program that makes a network for Sail alone; null: Sail listens on a port of this machine. */
@@ -34,7 +34,7 @@ export interface SailOptions {
   isLarge: boolean
 }
 
-export interface SailServer {
+interface SailServer {
   url: string
   /** The socket that leads to the address; null: the address is open to every user of the machine (`SANDBOX=off`). */
   socket: string | null

@@ -7,7 +7,7 @@ import { relationOf } from './query-check.ts'
 // One statement of Spark SQL per strategy writes a query's rows to its table, with the meaning of docs/semantics/tables.md. The table
 // exists, and has all columns of the query. Spark and Sail both execute these statements.
 
-export interface QueryWrite {
+interface QueryWrite {
   name: TableName
   /** The schema of the table. */
   schema: Schema

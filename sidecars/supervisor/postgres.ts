@@ -40,7 +40,7 @@ export type Postgres = {
   kill: () => void
 }
 
-export type PostgresOptions = {
+type PostgresOptions = {
   dataDir: string
   log: (line: string) => void
   /** A fixed port across restarts, so that clients find their server again. */

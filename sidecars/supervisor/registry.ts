@@ -7,7 +7,7 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PartState } from './tree.ts'
 
-export type ProcessRecord = {
+type ProcessRecord = {
   name: string
   pid: number | null
   port: number | null
@@ -17,7 +17,7 @@ export type ProcessRecord = {
   kernel_start_time: string | null
 }
 
-export type Registry = {
+type Registry = {
   supervisor_pid: number
   url: string
   database_url: string

@@ -31,7 +31,7 @@ export type Settings = {
 }
 
 const API_RUNTIMES = ['bun', 'node', 'deno'] as const
-export type ApiRuntime = (typeof API_RUNTIMES)[number]
+type ApiRuntime = (typeof API_RUNTIMES)[number]
 
 /** 256 bits cannot be guessed. */
 const SIDECAR_TOKEN_BYTES = 32

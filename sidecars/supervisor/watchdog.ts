@@ -13,7 +13,7 @@ const TIMES = {
 }
 const MISSES_MAX = 3
 
-export type Watched = {
+type Watched = {
   ask: Ask
   /** Called once, with the time without an answer. */
   onSilent: (seconds: number) => void

@@ -5,7 +5,7 @@
 import { posix } from 'node:path'
 import { isBesideProduct, isTest as isTestFile, type SourceFile } from './folders.ts'
 
-export type Import = { specifier: string; isTypeOnly: boolean }
+type Import = { specifier: string; isTypeOnly: boolean }
 
 /** Entry files. Threads and processes start by path, so no file imports an entry file. Entry files may import anything. */
 const ENTRY =

@@ -1,6 +1,6 @@
 /** Rules about exports: a file does not only re-export, and another file imports each name that a file exports. */
 import { posix } from 'node:path'
-import { isTest, type SourceFile } from './folders.ts'
+import type { SourceFile } from './folders.ts'
 
 /** Files whose exports are read by a program that the imports do not show. */
 const READ_BY_PROGRAMS = /^(e2e\/.*(config|setup|teardown)|drizzle\/(drizzle\.config|schema\/index))\.ts$/
@@ -9,13 +9,21 @@ const EXPORTED =
   /^export (?:declare )?(?:async )?(?:abstract )?(?:const enum|const|let|function\*?|class|interface|type|enum) (\w+)/gm
 const LISTED = /^export (?:type )?\{([^}]*)\}(?: from '([^']+)')?/gm
 const IMPORTED = /(?:^|\n)\s*(?:import|export) (?:type )?(?:\w+,? ?)?\{([^}]*)\} from '([^']+)'/g
-const WHOLE = /(?:import|export) (?:type )?\* (?:as \w+ )?from '([^']+)'|import\('([^']+)'\)|import (\w+)(?:, \{[^}]*\})? from '([^']+)'/g
+const WHOLE =
+  /(?:import|export) (?:type )?\* (?:as \w+ )?from '([^']+)'|import\('([^']+)'\)|import (\w+)(?:, \{[^}]*\})? from '([^']+)'/g
 
 /** Names of a list such as `a, type B, c as d`: the original ones. */
 const namesIn = (list: string) =>
   list
     .split(',')
-    .map((part) => part.trim().replace(/^type /, '').split(' as ')[0]?.trim() ?? '')
+    .map(
+      (part) =>
+        part
+          .trim()
+          .replace(/^type /, '')
+          .split(' as ')[0]
+          ?.trim() ?? '',
+    )
     .filter((name) => name !== '')
 
 /** Exports that no other file imports, and files that only re-export, each as `path: fault; what to do instead`. */
@@ -48,6 +56,3 @@ export function exportProblems(files: readonly SourceFile[]): string[] {
       .map((name) => `${path}: nothing imports ${name}; delete it, or the word export`)
   })
 }
-
-/** Whether an unused export may stay: tests of the same name reach it by another way. */
-export const isSettled = (path: string) => isTest(path)

@@ -35,7 +35,7 @@ const GENERATED = /^(proto\/gen|drizzle\/migrations|console\/dist[^/]*)\/|(^|\/)
 /** The names of the folders, as a glob. */
 export const FOLDERS = `{${Object.keys(LINES_MAX).join(',')}}`
 
-export const isGenerated = (path: string): boolean => GENERATED.test(path)
+const isGenerated = (path: string): boolean => GENERATED.test(path)
 
 /** Whether a file only serves tests, by its name. */
 export const isTest = (path: string): boolean =>

@@ -14,7 +14,7 @@ const FOLDER = join(ROOT, 'docs', 'statecharts')
 const STYLE = join(ROOT, 'console', 'pages', 'inspector', 'statechart.css')
 
 /** Contents of the files, by name. */
-export function statecharts(): Map<string, string> {
+function statecharts(): Map<string, string> {
   const definitions = MACHINE_NAMES.map(definitionOf)
   return new Map([
     ...definitions.map((definition): [string, string] => [

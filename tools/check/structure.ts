@@ -1,5 +1,6 @@
 /** Rules about the text of files: the place of SQL, the permitted members of libraries, and the length of functions. */
 import { codeOf } from './architecture.ts'
+import { exportProblems } from './exports.ts'
 import {
   isBesideProduct,
   linesByFolder,
@@ -71,6 +72,7 @@ export function treeProblems(files: readonly SourceFile[]): string[] {
     ...overBudget(linesByFolder(files)),
     ...tooLong(files),
     ...structureProblems(files),
+    ...exportProblems(files),
   ]
 }
 

@@ -7,7 +7,7 @@ import { insisting } from './installing.ts'
 const LIMIT_MS = 10 * 60_000
 
 /** An artifact of Maven Central, such as `io.trino:trino-server:476:tar.gz`. Without a packaging it is a jar. */
-export interface Artifact {
+interface Artifact {
   group: string
   name: string
   version: string

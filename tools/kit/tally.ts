@@ -1,6 +1,6 @@
 /** Counts passed and failed tests of all kinds. Prints results as they arrive, and all failures at the end. */
 
-export type Failure = { title: string; detail: string }
+type Failure = { title: string; detail: string }
 
 export class Tally {
   passed = 0

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path'
 import { version } from '../../package.json'
 import { buildExecutable } from './executable.ts'
 
-export type Archive = { name: string; file: string; bytes: number }
+type Archive = { name: string; file: string; bytes: number }
 
 /** Builds the archive in `folder`, beside the directory that it contains. Throws when the build fails. */
 export async function buildArchive(folder: string): Promise<Archive> {

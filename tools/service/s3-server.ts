@@ -17,7 +17,7 @@ const SOURCE = 'github.com/versity/versitygw/cmd/versitygw'
 const READY_DEADLINE_MS = 120_000
 const POLL_MS = 25
 
-export interface S3Server {
+interface S3Server {
   /** Settings of Sluice: S3_ENDPOINT, S3_BUCKET, S3_REGION, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY. */
   env: Record<string, string>
   /** Stops the server and removes its data. */

@@ -13,7 +13,7 @@ const HOME = '/usr/lib/postgresql'
 const OLDEST_MAJOR = 15
 const READY_LIMIT_MS = 120_000
 
-export type SystemPostgres = { url: string; version: string; stop: () => Promise<void> }
+type SystemPostgres = { url: string; version: string; stop: () => Promise<void> }
 
 /**
  * Starts the system's newest Postgres with these further settings. Installs Postgres when the system has no version from

@@ -18,7 +18,7 @@ const FUZZ_LIMIT_MS = 900_000
 /** Host names and origins that the tests use. A service without authentication accepts no others. */
 const KNOWN_TO_TESTS = { ALLOWED_HOSTS: 'sluice.test,a', CORS_ORIGINS: 'http://localhost:3000' }
 
-export type EndToEnd = {
+type EndToEnd = {
   title: string
   /** Environment of the service, and of services that the tests start themselves. */
   env?: Record<string, string>

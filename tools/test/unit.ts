@@ -135,7 +135,7 @@ export function linesOf(tests: readonly TestResult[]): string[] {
   })
 }
 
-export interface TestResult {
+interface TestResult {
   file: string
   /** The titles of the groups and the title of the test, joined by ` > `. */
   name: string

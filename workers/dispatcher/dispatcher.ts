@@ -26,7 +26,7 @@ const REPLICA_RENEW_MS = 2_000
 /** Timeout of one cancel call to a runner. The effect retries a failed call up to `EFFECT_TRIES` times. */
 const CANCEL_TIMEOUT_MS = 3_000
 
-export interface DispatcherDeps {
+interface DispatcherDeps {
   sql: Sql
   /** Connections for starts and for transitions of runs. They are separate, so neither waits for the other. */
   starts: Sql

@@ -11,7 +11,7 @@ import { recordSpan } from '../../ground/telemetry/spans.ts'
 import { startLoop } from '../threads/loop.ts'
 import { type Batch, makeOutcomeQueue } from './outcome-queue.ts'
 
-export interface EnderDeps {
+interface EnderDeps {
   /** The connection for transitions of runs. */
   moves: Sql
   clock: Clock

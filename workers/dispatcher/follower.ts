@@ -5,7 +5,7 @@ import type { Ender } from './ender.ts'
 import { RunnerStream } from './runner-stream.ts'
 import type { Runners } from './runners.ts'
 
-export interface FollowerDeps {
+interface FollowerDeps {
   runners: Runners
   ender: Pick<Ender, 'report' | 'appendLine' | 'stored'>
   /** Token and addresses with which the attempt reaches the lake. */

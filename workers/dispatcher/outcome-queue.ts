@@ -14,8 +14,6 @@ export interface Batch {
   lines: LogLine[]
 }
 
-export type OutcomeQueue = ReturnType<typeof makeOutcomeQueue>
-
 /** Outcomes and log lines that no transaction has stored yet. The order within each run survives failures. */
 export function makeOutcomeQueue() {
   const outcomes: Outcome[] = []

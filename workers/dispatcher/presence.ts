@@ -15,7 +15,7 @@ import type { Ender } from './ender.ts'
 import type { Follower } from './follower.ts'
 import { forgetReplica } from './store.ts'
 
-export interface PresenceDeps {
+interface PresenceDeps {
   sql: Sql
   replica: string
   follower: Pick<Follower, 'follow' | 'isFollowed'>

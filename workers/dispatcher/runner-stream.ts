@@ -28,7 +28,7 @@ const ACKNOWLEDGE_BYTES = 32_768
 /** Bytes counted per line in addition to its text. */
 const LINE_BYTES = 32
 
-export interface StreamDeps {
+interface StreamDeps {
   runner: Remote<RunnerClient>
   /** Resolves when all lines received so far are stored. This is the backpressure on the runner. */
   stored(): Promise<void>

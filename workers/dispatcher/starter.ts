@@ -22,7 +22,7 @@ const START_BATCH = 16
 /** Interval of the search for runs that no runner can take. A request of such a run searches at once. */
 const NOTE_MS = 10_000
 
-export interface StarterDeps {
+interface StarterDeps {
   /** The connection for starts of runs. */
   starts: Sql
   runners: Runners
@@ -39,7 +39,7 @@ export interface StarterDeps {
   onEnded(completed: RunCompleted[], events: number): void
 }
 
-export interface Starter {
+interface Starter {
   nudge(): void
   /** Call when a runner may have a free slot. Starts runs that wait for a slot. */
   slotFreed(): void

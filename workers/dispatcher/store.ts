@@ -4,7 +4,7 @@ import type { Sql } from '../../drizzle/client.ts'
 export const OUTBOX_BATCH = 32
 const OUTBOX_CLAIM_MS = 30_000
 
-export interface DueEffect {
+interface DueEffect {
   /** int8 as text. */
   id: string
   kind: string

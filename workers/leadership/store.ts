@@ -12,7 +12,7 @@ export interface Lease {
   epoch: number
 }
 
-export interface Leader {
+interface Leader {
   holder: string
   backendPid: number
   epoch: number
@@ -68,7 +68,7 @@ export const endBackend = (sql: Sql, pid: number, application: string): Promise<
         and application_name = ${application}`,
   )
 
-export interface Challenge {
+interface Challenge {
   role: string
   holder: string
   leaseMs: number

@@ -1,8 +1,8 @@
 import { type Static, Type as t } from '@sinclair/typebox'
 
-export const key = t.String()
+const key = t.String()
 
-export const shared = { key, versionId: t.String(), modified: t.Date() }
+const shared = { key, versionId: t.String(), modified: t.Date() }
 
 export const ObjectCall = t.Union([
   t.Object({ op: t.Literal('list'), prefix: key, limit: t.Integer({ minimum: 1 }), after: t.Optional(key) }),

@@ -34,7 +34,7 @@ export interface ReaperHost {
   stop(): Promise<void>
 }
 
-export interface ReaperHostOptions {
+interface ReaperHostOptions {
   sql: Sql
   answerObjectCall: AnswerObjectCall
   settings: ThreadSettings

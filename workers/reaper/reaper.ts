@@ -52,7 +52,7 @@ export interface TickOptions {
   onCompleted(runs: RunCompleted[]): void
 }
 
-export interface Tick {
+interface Tick {
   reaped: Reaped
   /** Names of the duties that failed. */
   failures: string[]

@@ -66,7 +66,7 @@ const COUNTS_MAX = 10_000
 const CONNECT_WAIT_MS = 10_000
 
 /** The operations of the background work for the API process. */
-export interface WorkersSide {
+interface WorkersSide {
   nudge(about: 'runRequested' | 'outbox'): void
   reap(): Promise<void>
   dryRun(): Promise<DryRunResult>
@@ -183,7 +183,7 @@ function isToken(candidate: unknown, token: string) {
   return theirs.length === ours.length && timingSafeEqual(theirs, ours)
 }
 
-export interface JoinOptions {
+interface JoinOptions {
   config: Pick<Config, 'reaper'>
   /** The object store for the reaper's calls. */
   objects: ObjectStore

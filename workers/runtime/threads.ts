@@ -16,7 +16,7 @@ import type { AnswerObjectCall } from '../messages/object-calls.ts'
 import { makeReaper } from '../reaper/reaper-host.ts'
 import { superviseWorker } from '../threads/supervise.ts'
 
-export interface ThreadsOptions {
+interface ThreadsOptions {
   config: Pick<
     Config,
     | 'databaseUrl'
@@ -41,8 +41,6 @@ export interface ThreadsOptions {
   log: Log
   count: Count
 }
-
-export type Threads = ReturnType<typeof makeThreads>
 
 /** The settings with which a thread reaches the runners, and the runners reach this API. */
 const runnersOf = (config: ThreadsOptions['config']) => ({

@@ -8,7 +8,7 @@ export interface Loop {
   stop(): Promise<void>
 }
 
-export interface LoopOptions {
+interface LoopOptions {
   /** Maximum milliseconds between two ticks. The regular tick finds work whose hint was lost. */
   everyMs: number
   /** True: more than one batch waits, so the loop ticks again at once. */

@@ -3,7 +3,7 @@ import type { Log } from '../../app/core/log.ts'
 import type { FromWorker, ToWorker } from '../messages/channel.ts'
 import { startThread, type Thread } from './thread.ts'
 
-export interface RunOnceOptions<Message extends ToWorker> {
+interface RunOnceOptions<Message extends ToWorker> {
   name: string
   path: URL
   /** The task of the thread; the thread posts `stopped` after it. */

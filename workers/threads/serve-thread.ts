@@ -11,7 +11,7 @@ type SettingsOf<Message extends ToWorker> = Extract<Message, { type: 'start' }>[
 /** Messages that a running thread may get; `never` if it gets none. */
 type HintOf<Message extends ToWorker> = Exclude<Message, { type: 'start' } | { type: 'stop' }>
 
-export interface Served<Hint> {
+interface Served<Hint> {
   /** Gets validated hints; `assertNever` if the thread gets none. */
   received(hint: Hint): void
   /** Stops the work; resolves after the work under way has ended. */
@@ -20,7 +20,7 @@ export interface Served<Hint> {
   done?: Promise<void>
 }
 
-export interface ThreadParts {
+interface ThreadParts {
   post(message: FromWorker): void
   log: Log
 }

@@ -18,7 +18,7 @@ export interface SupervisedWorker<Message extends ToWorker> {
 /** The reason for a restart; a label of the metric. */
 export type RestartReason = ThreadEnd['reason'] | 'silent' | 'not_ready' | 'terminated'
 
-export interface SuperviseOptions<Message extends ToWorker> {
+interface SuperviseOptions<Message extends ToWorker> {
   name: string
   path: URL
   /** The first message to every new thread. */

@@ -12,7 +12,7 @@ export interface Thread<Message extends ToWorker> {
   terminate(): void
 }
 
-export interface ThreadOptions<Message extends ToWorker> {
+interface ThreadOptions<Message extends ToWorker> {
   name: string
   path: URL
   /** The first message to the thread. */

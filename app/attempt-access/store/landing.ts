@@ -8,8 +8,8 @@ import { limits } from '../../core/limits.ts'
 import type { ObjectStore } from '../../objects/port.ts'
 import { zoneFolderOf } from '../../wire/paths.ts'
 
-export type Attempt = { runId: string; attempt: number }
-export type Zone = { namespace: string; name: string }
+type Attempt = { runId: string; attempt: number }
+type Zone = { namespace: string; name: string }
 const FILE = pick(alias(landingFiles, 'file'), 'id', 'filename', 'path', 'versionId', 'sizeBytes')
 export type FrozenFile = RowOf<typeof FILE>
 

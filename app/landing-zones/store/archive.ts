@@ -70,7 +70,7 @@ const PURGEABLE = {
   ...pick(f, 'id', 'path', 'versionId', 'sizeBytes'),
   archivedAt: computed<Date>('f.archived_at'),
 }
-export type PurgeableFile = RowOf<typeof PURGEABLE>
+type PurgeableFile = RowOf<typeof PURGEABLE>
 
 /** The position before all files, in the order of `purgeableFiles`. */
 export const BEFORE_ALL = { archivedAt: new Date(0), id: FIRST_ID }

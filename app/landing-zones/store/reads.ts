@@ -20,7 +20,7 @@ const READ = {
 }
 export type ReadRow = RowOf<typeof READ>
 
-export interface ReadFilter {
+interface ReadFilter {
   zoneId: string
   /** Undefined: all files of the zone. */
   fileId: string | undefined

@@ -20,7 +20,7 @@ export interface AbandonedUpload {
   path: string
 }
 
-export interface Intended {
+interface Intended {
   zoneId: string
   /** Null: the name is taken. */
   intentId: string | null

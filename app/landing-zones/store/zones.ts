@@ -9,7 +9,7 @@ import type { ZoneRef } from '../../core/zone-ref.ts'
 import type { UpdateLifecycle, UpdateZone } from '../schema.ts'
 import { isActive } from './files.ts'
 
-export type ZoneRow = typeof landingZones.$inferSelect
+type ZoneRow = typeof landingZones.$inferSelect
 export interface ZoneWithFiles extends ZoneRow {
   fileCount: number
   totalBytes: number

@@ -19,14 +19,14 @@ import type { Page } from '../../core/pagination.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
 import type { PipelineSortKey, PipelineState } from '../schema.ts'
 
-export type NewPipeline = typeof pipelines.$inferInsert
+type NewPipeline = typeof pipelines.$inferInsert
 export type PipelineRow = typeof pipelines.$inferSelect
 export type PipelineType = PipelineRow['type']
 
 export interface PipelineWithLastRun extends PipelineRow {
   lastRun: Pick<typeof runs.$inferSelect, 'id' | 'status' | 'finishedAt'> | null
 }
-export interface PipelineFilter {
+interface PipelineFilter {
   namespace?: string
   layer?: Layer
   search?: string
@@ -36,7 +36,7 @@ export interface PipelineFilter {
   visible?: Visible['pipelines']
 }
 
-export interface PipelineOrder {
+interface PipelineOrder {
   key: PipelineSortKey
   descending: boolean
 }
@@ -141,7 +141,7 @@ export async function changePipeline(
   return changed.length > 0
 }
 
-export interface PublishedPipeline {
+interface PublishedPipeline {
   pipelineId: PipelineId
   type: PipelineType
   versionNumber: number | null

@@ -7,7 +7,7 @@ import type { RetentionConfig } from '../../../machines/retention.ts'
 import { camelCased, type SnakeCased, snakeCased } from '../../wire/wire-names.ts'
 import type { Reaped } from './reaping.ts'
 
-export interface TickState {
+interface TickState {
   config: RetentionConfig
   /** The time of the database. */
   now: Date

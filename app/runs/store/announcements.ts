@@ -7,7 +7,7 @@ import type { LockedRun } from './moves.ts'
 import { notifyingEvents } from './notices.ts'
 
 /** The source that triggers match: `pipeline:ns.layer.name`. */
-export const pipelineSource = (run: { namespace: string; layer: string; pipeline: string }) =>
+const pipelineSource = (run: { namespace: string; layer: string; pipeline: string }) =>
   `pipeline:${run.namespace}.${run.layer}.${run.pipeline}`
 
 /**

@@ -19,7 +19,7 @@ export const cancelRuns = (tx: SqlTx, ids: readonly RunId[], cause: string): Pro
     line: ['warn', `cancelled: ${cause}`],
   })
 
-export interface StuckRuns {
+interface StuckRuns {
   ids: RunId[]
   /** For the run-completed notice after the commit. */
   completed: RunCompleted[]

@@ -16,7 +16,7 @@ import { hasMerged, type LockedRun, moveRun } from './moves.ts'
 export type AppendLine = (run: LockedRun, line: number, level: LogLevel, message: string) => void
 
 /** The facts of an attempt that its merge needs. */
-export type Tested = Pick<Executed, 'testedCommit'>
+type Tested = Pick<Executed, 'testedCommit'>
 
 /**
  * Merges tested branches. Main is locked once for all of them, and only if there is something to merge. The branches of users

@@ -71,7 +71,7 @@ const MOVED_COLUMNS = [
   'notBefore',
 ] as const
 
-export type LockedRow = RowOf<typeof LOCKED>
+type LockedRow = RowOf<typeof LOCKED>
 
 /** A locked run inside a transaction. */
 export interface LockedRun extends Omit<LockedRow, 'id' | 'pipelineId' | 'snapshot' | 'machineVersion'> {

@@ -110,7 +110,7 @@ export const openedReviewsPart = (tx: SqlTx, reviews: readonly OpenedReview[]): 
             landing_file_ids = excluded.landing_file_ids, archives_landing_zones = excluded.archives_landing_zones)`,
       ]
 
-export interface Approval {
+interface Approval {
   /** The reviewer; null without a credential. */
   by: string | null
   message: string | null
@@ -118,7 +118,7 @@ export interface Approval {
   person: string | null
 }
 
-export interface Approved {
+interface Approved {
   run: LockedRun
   staleInputs: StaleInput[]
 }

@@ -59,7 +59,7 @@ export async function findRun(sql: Sql, id: string): Promise<Run | null> {
   }
 }
 
-export interface StoredLine {
+interface StoredLine {
   seq: number
   timestamp: string
   level: LogLevel
@@ -94,7 +94,7 @@ export async function activeRunsOf(sql: Sql, pipelineId: PipelineId): Promise<Ru
   return rows.map(({ id }) => id)
 }
 
-export interface ActiveRuns {
+interface ActiveRuns {
   active: number
   inReview: number
   /** Waiting runs that no runner can take. */

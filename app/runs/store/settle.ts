@@ -21,7 +21,7 @@ export interface Boot {
 }
 
 /** The facts of an attempt that are settled with its run. */
-export type Settled = Pick<Executed, 'tests' | 'landingFileIds' | 'archivesLandingZones'>
+type Settled = Pick<Executed, 'tests' | 'landingFileIds' | 'archivesLandingZones'>
 
 /** All settlements as parts of one statement. No two parts write the same row. */
 export function settledParts(

@@ -24,7 +24,7 @@ import type { RunCompleted } from './notices.ts'
 import { type BranchStart, branchStarts } from './on-branches.ts'
 
 /** The result of one pass over the waiting runs. */
-export interface Started {
+interface Started {
   attempts: OpenAttempt[]
   /** Runs that ended instead of being started. */
   completed: RunCompleted[]
@@ -34,7 +34,7 @@ export interface Started {
   isFull: boolean
 }
 
-export interface StartOptions {
+interface StartOptions {
   /** Whether the attempts contain their landing files. */
   includesInputs?: boolean
   /** Runs of one namespace that execute at once (`NAMESPACE_CONCURRENCY`); null: no limit. */

@@ -51,7 +51,7 @@ interface Accepted extends Fired {
   skip: Move | null
 }
 
-export interface FiringOptions {
+interface FiringOptions {
   /** The time of the database, read under the locks. */
   now: Date
   newId: NewId

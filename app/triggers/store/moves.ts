@@ -57,7 +57,7 @@ export interface LockedTrigger {
 }
 
 /** A transition of a trigger's machine, as its history stores it. */
-export type Transition = Pick<
+type Transition = Pick<
   typeof transitions.$inferInsert,
   'entityId' | 'event' | 'from' | 'to' | 'effects' | 'cause'
 >
@@ -98,7 +98,7 @@ export function lockedTriggers(rows: readonly TriggerRow[]): LockedTriggers {
 }
 
 /** Restores the triggers of locked rows. Adds the rows, and the time when all were locked. Null: there are no rows. */
-export function timedTriggers<Row extends TriggerRow & Timed>(rows: readonly Row[]) {
+function timedTriggers<Row extends TriggerRow & Timed>(rows: readonly Row[]) {
   const now = latestNow(rows)
   return now && { ...lockedTriggers(rows), rows, now }
 }

@@ -79,7 +79,7 @@ export async function lockTriggerOf(
   return row === undefined ? null : { row, ...only(clock) }
 }
 
-export type NewTrigger = Pick<TriggerRow, 'id' | 'pipelineId' | 'type' | 'source' | 'dueAt' | 'tokenHash'> & {
+type NewTrigger = Pick<TriggerRow, 'id' | 'pipelineId' | 'type' | 'source' | 'dueAt' | 'tokenHash'> & {
   config: TypedConfig['config'] | { token_hash: string }
   snapshot: TriggerSnapshot
   now: Date

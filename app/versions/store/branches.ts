@@ -169,7 +169,7 @@ export async function findBranchOf(
   return { branch, metadataLocation }
 }
 
-export type BranchCommit = {
+type BranchCommit = {
   id: string
   branch: string
   /** The head from which the new state was computed. */

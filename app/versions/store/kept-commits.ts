@@ -5,7 +5,7 @@ import { computed, only, select } from '../../../drizzle/rows.ts'
 /** A point in the history of main: a commit number, a time, or a tag. */
 export type AsOf = { commit: number } | { time: Date } | { tag: string }
 
-export type KeptCommit = {
+type KeptCommit = {
   /** Null: unknown, or no longer kept. */
   commit: number | null
   /** From this commit on, the tables of every commit are kept. */

@@ -10,7 +10,7 @@ import { forgetBranches } from './history.ts'
 import { isBusy } from './snapshots.ts'
 
 /** The author of commits by maintenance, and the creator of its branches. */
-export const MAINTENANCE = 'maintenance'
+const MAINTENANCE = 'maintenance'
 /** After a failure, a table waits for this time, which doubles with each further failure. */
 const BACKOFF_HOURS = 1
 const BACKOFF_HOURS_MAX = 24
@@ -21,7 +21,7 @@ const TABLE = {
   ...pick(alias(mainEntries, 'e'), 'namespace', 'layer', 'name'),
   metadataLocation: alias(lakeContents, 'c').metadataLocation,
 }
-export type MaintainableTable = RowOf<typeof TABLE>
+type MaintainableTable = RowOf<typeof TABLE>
 
 /**
  * Tables of main in a random order, at most `limit`. Leaves out tables that a run or a branch of a user writes, tables whose last

@@ -61,7 +61,7 @@ const CHANGE = {
 type Change = RowOf<typeof CHANGE>
 
 /** A merge into a branch is no commit of main. */
-export type NestedOutcome = { kind: 'merged'; commit: null } | Exclude<MergeOutcome, { kind: 'merged' }>
+type NestedOutcome = { kind: 'merged'; commit: null } | Exclude<MergeOutcome, { kind: 'merged' }>
 
 /**
  * Merges branches of attempts into their parents in the given order, as `mergeBranches` does for main. A table that changed on

@@ -48,7 +48,7 @@ export async function oldestCommitOf(db: Queryable, table: TableName): Promise<n
 const isTable = ({ namespace, layer, name }: TableName) =>
   and(eq(mainEntries.namespace, namespace), eq(mainEntries.layer, layer), eq(mainEntries.name, name))
 
-export interface ContentCommit {
+interface ContentCommit {
   id: string
   table: TableName
   /** Null: the table keeps its content. */
@@ -62,7 +62,7 @@ export interface ContentCommit {
   decision: Decision
 }
 
-export type ContentCommitOutcome =
+type ContentCommitOutcome =
   | { kind: 'committed'; commit: number }
   /** The table has changed, or retention has removed the source. */
   | { kind: 'outdated' }

@@ -59,7 +59,7 @@ export const isBusy = (sql: Sql | SqlTx) => sql`
     where b.base_content = e.content_id))`
 
 /** A table whose content will be replaced by a content with this `id` and another metadata file. */
-export type Replacement = OldTable & { id: string }
+type Replacement = OldTable & { id: string }
 
 /**
  * Creates one commit of main with this id, for the tables whose content is unchanged and that are not busy. Returns their old

@@ -35,7 +35,7 @@ const SHOWN = {
 }
 export type ShownBranch = RowOf<typeof SHOWN>
 
-export type BranchFilter = { state: ShownBranch['state']; search: string }
+type BranchFilter = { state: ShownBranch['state']; search: string }
 
 /** `main` and the branches of users, `main` first, without the hidden branches of writes to main. */
 export const shownBranches = (sql: Sql, filter: BranchFilter, { limit, offset }: Page) =>
@@ -89,7 +89,7 @@ export async function lockedBranch(tx: SqlTx, name: string): Promise<OpenBranch 
   return row ?? null
 }
 
-export type NewUserBranch = {
+type NewUserBranch = {
   name: string
   kind: 'user' | 'tag'
   base: number

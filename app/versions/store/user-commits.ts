@@ -18,7 +18,7 @@ export interface UserChange {
   renamedFrom?: TableName
 }
 
-export interface UserCommit {
+interface UserCommit {
   id: string
   branch: string
   author: string | null
@@ -26,7 +26,7 @@ export interface UserCommit {
   changes: readonly UserChange[]
 }
 
-export type UserCommitOutcome =
+type UserCommitOutcome =
   | { kind: 'committed' }
   /** The branch is not open any more. */
   | { kind: 'closed' }

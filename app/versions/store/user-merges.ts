@@ -50,7 +50,7 @@ export async function hasMoved(tx: SqlTx, since: number, tables: readonly TableN
 
 type UserMergeOutcome = Extract<MergeOutcome, { kind: 'merged' | 'protected' }>
 
-export interface UserMerge {
+interface UserMerge {
   branch: OpenBranch
   /** The id of the new commit of main. */
   id: string

@@ -10,7 +10,7 @@ interface TableAt {
 export const ENGINES = ['duckdb', 'pyiceberg', 'spark'] as const
 export type Engine = (typeof ENGINES)[number]
 
-export interface Catalog {
+interface Catalog {
   /** The address of the catalog. */
   uri: string
   /** `sluice` is main; `sluice@<name>` is a branch or a tag. */

@@ -2,7 +2,7 @@ import { useSyncExternalStore } from 'react'
 import { messageOf } from '../../api/errors.ts'
 import { upload } from '../../api/uploads.ts'
 
-export interface Transfer {
+interface Transfer {
   id: number
   name: string
   size: number

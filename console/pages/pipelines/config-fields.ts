@@ -143,7 +143,7 @@ export interface FieldState {
   overriddenBy: string | null
 }
 
-export interface ConfigState {
+interface ConfigState {
   config: PipelineConfig
   fields: ReadonlyMap<string, FieldState>
   /** Why the file cannot be shown as a form. */

@@ -10,7 +10,7 @@ import type { Problem } from '../../editor/code-editor.tsx'
 /** A pause in writing after which the text is checked. */
 const PAUSE_MS = 900
 
-export interface PreviewState {
+interface PreviewState {
   result: PreviewResult | null
   error: unknown
   isBusy: boolean

@@ -1,5 +1,5 @@
 /** The kinds of columns in files with types. Other types of DuckDB become text. */
-export type Kind = 'BOOLEAN' | 'INT64' | 'DOUBLE' | 'TIMESTAMP' | 'STRING'
+type Kind = 'BOOLEAN' | 'INT64' | 'DOUBLE' | 'TIMESTAMP' | 'STRING'
 
 export interface TypedColumn {
   name: string

@@ -52,7 +52,7 @@ export async function expectRefused(response: APIResponse, code: string, message
   expectNothingTold(JSON.parse(text).error.message, code)
 }
 
-export interface Ended extends EndedRun {
+interface Ended extends EndedRun {
   log: { level: string; message: string }[]
 }
 

@@ -6,10 +6,10 @@ import type { S3Credentials } from '../../kit/presigned.ts'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
 
 /** A text that occurs nowhere else. */
-export const canary = () => `c${randomBytes(5).toString('hex')}`
+const canary = () => `c${randomBytes(5).toString('hex')}`
 
 /** A table with a view of it, in the layer gold. */
-export interface Names {
+interface Names {
   namespace: string
   table: string
   view: string

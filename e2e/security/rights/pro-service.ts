@@ -39,7 +39,7 @@ export interface ProService {
 
 const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
 /** A signed token; the key is RSA or Ed25519. */
-export const signed = (header: object, claims: object, key: KeyObject) => {
+const signed = (header: object, claims: object, key: KeyObject) => {
   const input = `${part(header)}.${part(claims)}`
   const digest = key.asymmetricKeyType === 'ed25519' ? null : 'sha256'
   return `${input}.${sign(digest, Buffer.from(input), key).toString('base64url')}`

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fresh } from '../../kit/resources.ts'
 import { type Right, TOUCH, type World } from './world.ts'
 
-export type Needed = 'nothing' | 'ownership' | 'administrator' | { of: 'thing' | 'space'; right: Right }
+type Needed = 'nothing' | 'ownership' | 'administrator' | { of: 'thing' | 'space'; right: Right }
 
 export interface Request {
   /** Method and path as documented. */

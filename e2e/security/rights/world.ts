@@ -149,7 +149,7 @@ async function upload(service: ProService, path: string, name: string): Promise<
 }
 
 /** Runs a pipeline, expects success, and returns the run. */
-export async function succeed({ must }: ProService, caller: Caller, data: object) {
+async function succeed({ must }: ProService, caller: Caller, data: object) {
   const { run_id } = await must(202, caller, 'POST', '/api/v1/runs', data)
   const get = () => must(200, caller, 'GET', `/api/v1/runs/${run_id}`)
   await eventually(async () => (await get()).finished_at).not.toBeNull()

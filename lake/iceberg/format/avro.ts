@@ -141,7 +141,7 @@ function syncMarker(parts: readonly (string | Uint8Array)[]): Buffer {
 }
 
 /** A file whose records are decoded while they are read. */
-export interface OpenAvro {
+interface OpenAvro {
   /** The schema as JSON text. */
   readonly schema: string
   /** Key metadata of the file, without avro.schema and avro.codec. */

@@ -8,7 +8,7 @@ import { decimalOf } from './types.ts'
 export type BoundValue = boolean | number | bigint | string | Uint8Array
 
 /** Strings are cut to this many code points and binaries to this many bytes, like the metrics mode `truncate(16)`. */
-export const BOUND_LENGTH_LIMIT = 16
+const BOUND_LENGTH_LIMIT = 16
 
 /** An infinite date or timestamp, which no Iceberg type can hold. */
 export class InfiniteValue extends Error {

@@ -7,7 +7,7 @@
  */
 export const FILE_ROWS = 65_536
 /** The largest number of rows per file of a large table. Rewriting such a file takes about a second. */
-export const FILE_ROWS_LIMIT = 1_048_576
+const FILE_ROWS_LIMIT = 1_048_576
 /** The size of a new file of a table without a key. */
 export const FILE_BYTES = 134_217_728
 /** A large table has at least this many files, so that a change in one place rewrites at most two of them. */

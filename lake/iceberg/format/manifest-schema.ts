@@ -209,7 +209,7 @@ function canonicalField(part: AvroField, names: NamesById): AvroField {
 }
 
 /** Each table assigns the ids of its partition fields, starting at this number. */
-export const FIRST_PARTITION_ID = 1_000
+const FIRST_PARTITION_ID = 1_000
 /** The key of a partition field in a decoded record. Writers choose the names of partition fields, but the ids are fixed. */
 const partitionKey = (id: number): string => `p${id}`
 export const partitionIdOf = (key: string): number => Number(key.slice(1))

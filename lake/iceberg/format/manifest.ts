@@ -63,7 +63,7 @@ export const tupleText = (tuple: PartitionTuple): string =>
   )
 
 /** Summarizes the values of one partition field over the files of a manifest, for the manifest list. */
-export interface PartitionSummary {
+interface PartitionSummary {
   readonly containsNull: boolean
   readonly containsNan?: boolean | undefined
   /** The value in Iceberg's single-value binary form; absent when every value is null. */
@@ -127,7 +127,7 @@ const STATUS = ['existing', 'added', 'deleted'] as const
 const CONTENT = ['data', 'position-deletes', 'equality-deletes'] as const
 const MANIFEST_CONTENT = ['data', 'deletes'] as const
 
-export interface ManifestContext {
+interface ManifestContext {
   readonly schema: Schema
   readonly spec: PartitionSpec
   readonly content?: ManifestFile['content']
@@ -157,7 +157,7 @@ const canonicalEntries: Adapt = (schema) => canonical(schema, ENTRY_NAMES)
 const canonicalList: Adapt = (schema) => canonical(schema, LIST_NAMES)
 
 /** Values of a list that the entries of a manifest inherit. */
-export type Inherited = Pick<ManifestFile, 'sequenceNumber' | 'addedSnapshotId' | 'firstRowId'>
+type Inherited = Pick<ManifestFile, 'sequenceNumber' | 'addedSnapshotId' | 'firstRowId'>
 
 /**
  * Returns the entries of a manifest, including deleted ones. Values that an entry inherits from the manifest are filled in.
@@ -189,7 +189,7 @@ export function* entryBatches(bytes: Uint8Array, inherited: Inherited): Generato
   for (const batch of openAvro(bytes, canonicalEntries).batches) yield batch.map(entryOf)
 }
 
-export interface ListContext {
+interface ListContext {
   readonly snapshotId: bigint
   readonly parentSnapshotId?: bigint | undefined
   readonly sequenceNumber: number

@@ -28,12 +28,12 @@ const METADATA_LOG_PROPERTY = 'write.metadata.previous-versions-max'
 /** The number of entries in the history of the main branch. */
 export const SNAPSHOT_LOG_LIMIT = 1_000
 /** The number of snapshots of one table. Every commit reads and writes the whole metadata file. */
-export const SNAPSHOTS_LIMIT = 10_000
+const SNAPSHOTS_LIMIT = 10_000
 /** The number of retained schemas that neither a snapshot nor the table uses. */
 export const UNUSED_SCHEMAS_LIMIT = 100
-export const PROPERTIES_LIMIT = 1_000
-export const REFS_LIMIT = 1_000
-export const SPECS_LIMIT = 100
+const PROPERTIES_LIMIT = 1_000
+const REFS_LIMIT = 1_000
+const SPECS_LIMIT = 100
 
 const LAST_ADDED = -1
 /** Ids of partition fields start at 1000. */
@@ -43,7 +43,7 @@ const LAST_PARTITION_ID_BEFORE_ANY = 999
  */
 export const MAIN = 'main'
 
-export interface UpdateContext {
+interface UpdateContext {
   /** The time of the commit in milliseconds since the epoch. */
   readonly at: number
   /** The metadata file that this commit replaces, for the metadata log. */

@@ -6,7 +6,7 @@ const CreateNamespace = Type.Object({
   namespace: Type.Array(Type.String(), { minItems: 1 }),
   properties: Type.Optional(Properties),
 })
-export type CreateNamespaceRequest = Static<typeof CreateNamespace>
+type CreateNamespaceRequest = Static<typeof CreateNamespace>
 
 /** @throws BadUpdate */
 export const parseCreateNamespace = (text: string): CreateNamespaceRequest =>

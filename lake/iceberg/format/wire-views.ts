@@ -63,7 +63,7 @@ export type ViewUpdate = Static<(typeof UPDATES)[keyof typeof UPDATES]>
 const REQUIREMENTS = {
   'assert-view-uuid': Type.Object({ type: Type.Literal('assert-view-uuid'), uuid: Uuid }),
 }
-export type ViewRequirement = Static<(typeof REQUIREMENTS)[keyof typeof REQUIREMENTS]>
+type ViewRequirement = Static<(typeof REQUIREMENTS)[keyof typeof REQUIREMENTS]>
 
 export interface ViewCommitRequest {
   readonly identifier?: Static<typeof TableIdentifier>

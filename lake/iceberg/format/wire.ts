@@ -174,10 +174,10 @@ export const VIEW_SQL_BYTES = 102_400
 export const parseCommitRequest = (text: string): CommitRequest => commitRequestFrom(parseBody(text), '')
 
 /** A change of a transaction names its table. */
-export type TableChange = CommitRequest & Required<Pick<CommitRequest, 'identifier'>>
+type TableChange = CommitRequest & Required<Pick<CommitRequest, 'identifier'>>
 
 /** The number of tables that one transaction changes. */
-export const TRANSACTION_TABLES_LIMIT = 100
+const TRANSACTION_TABLES_LIMIT = 100
 
 /** The body of a commit to several tables. @throws BadUpdate */
 export function parseTransaction(text: string): TableChange[] {

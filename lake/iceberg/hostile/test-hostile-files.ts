@@ -17,7 +17,7 @@ import { BadDeletionVector, deletedLines } from '../read/deletion-vector.ts'
 import { deletionVector } from '../read/test-vector.ts'
 import { parseViewMetadata } from '../views/view.ts'
 
-export interface Decoder {
+interface Decoder {
   name: string
   decode(bytes: Uint8Array): unknown
   /** The errors that say that the input is refused. */

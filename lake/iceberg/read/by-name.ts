@@ -11,7 +11,7 @@ import { hasLineage } from './lineage.ts'
 import { type LocalFile, rowsOf } from './table-sql.ts'
 
 /** A table expression over files by the names of their columns. */
-export interface ByName {
+interface ByName {
   readonly from: string
   /** A SELECT of one boolean: whether every file has exactly the columns of the table, so that `from` reads the same rows. */
   readonly isSame: string

@@ -11,7 +11,7 @@ import { createViewBody, type StoredView, type ViewMetadata, viewMetadataFrom } 
 export const ATTEMPTS_LIMIT = 3
 const FIRST_PAUSE_MS = 100
 /** The timeout of one attempt. */
-export const CALL_TIMEOUT_MS = 30_000
+const CALL_TIMEOUT_MS = 30_000
 
 /** The catalog answered with an error, or did not answer (status 0). */
 export class CatalogError extends Error {

@@ -14,7 +14,7 @@ import { sqlType } from '../sql/sql.ts'
 import type { ReadableFile } from './table-sql.ts'
 
 /** A column of at least one state. */
-export interface ComparedColumn {
+interface ComparedColumn {
   /** The name in the answer, unique without regard to case: the newer name, or that of the removed column. */
   readonly name: string
   /** Both states are compared with this type. */
@@ -104,7 +104,7 @@ const DAYS: ReadonlySet<string> = new Set(['date', 'timestamp'])
 export const keepsRows = (columns: readonly ComparedColumn[]): boolean =>
   columns.every(({ before, after }) => after !== null && (before === null || before.id === after.id))
 
-export interface SchemaChange {
+interface SchemaChange {
   added: { name: string; type: string }[]
   removed: { name: string; type: string }[]
   /** `from` and `to` are types; `renamed_from` is null when only the type has changed. */
@@ -211,7 +211,7 @@ function comparedValue({ type, isConverted }: ComparedColumn, field: NestedField
   return text
 }
 
-export interface RowQueries {
+interface RowQueries {
   readonly added: string
   readonly removed: string
   readonly changed: string

@@ -57,7 +57,7 @@ export interface SpecEntry {
 /** Finds the deletes of a data file. Undefined: no row of the file is deleted. */
 export type DeletesOf = (data: SpecEntry) => RowDeletes | undefined
 
-export const NO_DELETES: DeletesOf = () => undefined
+const NO_DELETES: DeletesOf = () => undefined
 
 export const deleteId = ({
   location,

@@ -32,7 +32,7 @@ export class BadDeletionVector extends AuthorError {
 const damaged = (reason: string) => new BadDeletionVector(`damaged deletion vector: ${reason}`)
 
 /** Deleted rows from `from` up to `to` (exclusive). */
-export interface Run {
+interface Run {
   readonly from: number
   readonly to: number
 }

@@ -14,7 +14,7 @@ import type { LiveFile, TableFile } from './scan.ts'
 /** Runs SQL of the service. */
 export type Query = (sql: string) => Promise<readonly (readonly (string | null)[])[]>
 
-export interface Keys {
+interface Keys {
   /** A relation with the columns of `fields`. */
   readonly relation: string
   readonly fields: readonly NestedField[]
@@ -39,7 +39,7 @@ interface Measure<T> {
 
 const UNKNOWN: Range = { hasNull: true, hasValues: true }
 /** The keys of a batch are compared as at most this many ranges. A batch with fewer rows is compared exactly. */
-export const ZONES_LIMIT = 1_024
+const ZONES_LIMIT = 1_024
 
 /** The manifests whose partitions may hold one of the keys. */
 export async function pruneManifests(

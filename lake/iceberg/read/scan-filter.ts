@@ -9,7 +9,7 @@ export const COMPARISONS = ['=', '<', '<=', '>', '>='] as const
 export type Comparison = (typeof COMPARISONS)[number]
 
 /** One step of a filter. `column` is the index of a top-level column in the table's schema. */
-export type FilterStep = Condition | { op: 'and' | 'or'; count: number }
+type FilterStep = Condition | { op: 'and' | 'or'; count: number }
 
 /** A step without operands. */
 export type Condition =
@@ -22,7 +22,7 @@ export type Condition =
 export type ScanFilter = FilterStep[]
 
 /** A table by the names in the plan. */
-export interface ScannedTable {
+interface ScannedTable {
   readonly catalog: string
   readonly schema: string
   readonly name: string

@@ -18,12 +18,12 @@ import { inTurns } from './in-turns.ts'
 import type { Lineage } from './lineage.ts'
 
 /** Reads a whole object of the lake by its location. */
-export type ReadObject = (location: string) => Promise<Uint8Array>
+type ReadObject = (location: string) => Promise<Uint8Array>
 
 /** The largest number of parallel reads. */
 export const READS_AT_ONCE_LIMIT = 16
 /** The number of cached column metrics, about 300 bytes each. The weight of a file is its number of columns. */
-export const CACHED_METRICS_LIMIT = 100_000
+const CACHED_METRICS_LIMIT = 100_000
 
 /** Reads manifest lists and manifests. Manifests never change, so they are cached. One reader serves many tables. */
 export interface ManifestReader {
@@ -103,7 +103,7 @@ export async function dataFilesOf(
 }
 
 /** The manifests of a snapshot that have live data files, and its row-level deletes. */
-export interface LiveManifests {
+interface LiveManifests {
   readonly data: readonly ManifestFile[]
   readonly deletesOf: DeletesOf
   readonly isOwn: IsOwn

@@ -26,7 +26,7 @@ export interface LocalFile {
 }
 
 /** The deletes of a data file, with the location of the data file in the lake and the paths of the delete files. */
-export interface LocalDeletes extends RowDeletes {
+interface LocalDeletes extends RowDeletes {
   readonly location: string
   readonly paths: readonly string[]
 }
@@ -238,7 +238,7 @@ export const POSITION_FIELDS: readonly NestedField[] = [
 ]
 
 /** A file without the expected columns would otherwise delete nothing. */
-export const requiredPosition = (column: string, name: string): string =>
+const requiredPosition = (column: string, name: string): string =>
   `CASE WHEN ${column} IS NULL THEN error('a position delete file has a row without ${name}') ELSE ${column} END`
 
 /** The SQL for `placeIn`. Delete files keep their texts when the root of the lake changes. */

@@ -1,7 +1,7 @@
 // Writes deletion vectors for tests, with each kind of container of the roaring format.
 import { crc32 } from 'node:zlib'
 
-export type Container = 'array' | 'bitmap' | 'run'
+type Container = 'array' | 'bitmap' | 'run'
 
 /** A blob that deletes these rows. `kindOf` chooses the form of each container; by default, its size does. */
 export function deletionVector(

@@ -17,7 +17,7 @@ import {
 } from '../format/types.ts'
 
 /** `exact`: each value that the cast and a cast back leave unchanged fits. `null`: only NULL fits. */
-export type Fit = 'always' | 'exact' | 'null'
+type Fit = 'always' | 'exact' | 'null'
 
 /** How values of the stored type `from` fit a column of the type `to`. */
 export function fitOf(from: string, to: string): Fit {

@@ -9,7 +9,7 @@ import type { Column } from '../format/types.ts'
 import type { WriteRules } from './strategy.ts'
 
 /** No column of the result is a column of its table. */
-export class ForeignResult extends AuthorError {
+class ForeignResult extends AuthorError {
   override readonly name = 'ForeignResult'
 }
 

@@ -34,9 +34,9 @@ import {
 } from './write-engine.ts'
 
 /** More small manifests than this are merged, because a reader opens each of them. */
-export const MAINTAINED_MANIFESTS_LIMIT = 16
+const MAINTAINED_MANIFESTS_LIMIT = 16
 /** A file in which more than this share of the rows is deleted is rewritten. */
-export const DELETED_SHARE = 0.1
+const DELETED_SHARE = 0.1
 /** A file with more delete files is rewritten, before a merge has to do it. Readers open each of them. */
 export const MAINTAINED_DELETES_LIMIT = DELETE_FILES_LIMIT / 2
 
@@ -48,7 +48,7 @@ export interface MaintenanceRules {
 }
 
 /** Files whose rows go to new files together. All have the same partition. */
-export type FileGroup = readonly TableFile[]
+type FileGroup = readonly TableFile[]
 
 /** The share of a file's rows that its delete files may delete. The number of rows is known only after reading. */
 const deletedShareOf = ({ file: { deletes, recordCount } }: TableFile): number =>
@@ -58,7 +58,7 @@ const deletedShareOf = ({ file: { deletes, recordCount } }: TableFile): number =
  * Selects the files to rewrite, in the order in which they were added. A group fills about one file of `fileBytes`. Files of a
  * partition are left alone while few of them are small.
  */
-export function groupsToRewrite(
+function groupsToRewrite(
   files: readonly TableFile[],
   { bytesLimit, isKeyed }: MaintenanceRules,
   fileBytes = FILE_BYTES,
@@ -133,11 +133,11 @@ export async function planMaintenance(
 }
 
 /** The rewritten rows differ from the rows of the table. Nothing was committed. */
-export class RowsDiffer extends Error {
+class RowsDiffer extends Error {
   override readonly name = 'RowsDiffer'
 }
 
-export interface Rewrite {
+interface Rewrite {
   readonly table: TableMetadata
   readonly group: FileGroup
   readonly rules: MaintenanceRules
@@ -150,7 +150,7 @@ export interface Rewrite {
   readonly order: readonly string[]
 }
 
-export interface Rewritten {
+interface Rewritten {
   readonly files: readonly WrittenFile[]
   /** The change of the number of deleted rows in files of the table. */
   readonly deletedRows: number

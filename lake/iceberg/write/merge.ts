@@ -35,7 +35,7 @@ export const BATCH = 'sluice_batch'
 /** A sorted relation as a temporary table of the engine. */
 export const SORTED = 'sluice_sorted'
 
-export interface Merged {
+interface Merged {
   readonly files: readonly WrittenFile[]
   readonly deletes: readonly WrittenDeletes[]
   readonly replaced: readonly TableFile[]

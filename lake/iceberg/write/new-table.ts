@@ -13,7 +13,7 @@ import type { Schema } from '../format/types.ts'
 import { applyUpdates } from '../format/updates.ts'
 import { BadUpdate, type SortOrder, type TableUpdate, type UnboundSpec } from '../format/wire.ts'
 
-export interface NewTable {
+interface NewTable {
   readonly uuid: string
   readonly location: string
   readonly schema: Omit<Schema, 'schema-id'>

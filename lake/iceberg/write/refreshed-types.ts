@@ -9,7 +9,7 @@ import { doubtsOf } from './projection.ts'
 import type { WriteEngine, WrittenFile } from './write-engine.ts'
 
 /** A relation of the engine and its columns. */
-export interface Relation {
+interface Relation {
   readonly result: string
   readonly columns: readonly Column[]
 }

@@ -17,7 +17,7 @@ import { liveFiles, type ManifestReader } from '../read/scan.ts'
 import { withRowIds } from './row-ids.ts'
 import { expiredSnapshots, type StoredObject, snapshotIdOf } from './write.ts'
 
-export interface Restore {
+interface Restore {
   /** The table now. */
   readonly metadata: TableMetadata
   /** The state whose content, columns, partitions and sort order the table gets again. */
@@ -33,7 +33,7 @@ export interface Restore {
   readonly previousFile: string
 }
 
-export interface RestorePlan {
+interface RestorePlan {
   readonly manifestList: StoredObject
   readonly metadata: TableMetadata
   /** Rows of the files that only one state has; null when a state has row-level deletes. */

@@ -5,7 +5,7 @@ import type { TableMetadata } from '../format/metadata.ts'
 import type { Snapshot } from '../format/wire.ts'
 
 /** The manifests of a new snapshot with the ids of their first rows, and the ids that the snapshot reserves. */
-export interface NumberedManifests {
+interface NumberedManifests {
   readonly manifests: readonly ManifestFile[]
   readonly rowIds: Pick<Snapshot, 'first-row-id' | 'added-rows'>
 }

@@ -10,12 +10,12 @@ import { type Column, columnsOf, duckText, type NestedField, storedTypes, toDuck
 import { isHistoryColumn, type Result } from './foreign-result.ts'
 
 /** The result has other columns than its table, which `on_schema_change` forbids. */
-export class SchemaChanged extends AuthorError {
+class SchemaChanged extends AuthorError {
   override readonly name = 'SchemaChanged'
 }
 
 /** The differences between a result and its table. */
-export interface SchemaDifference {
+interface SchemaDifference {
   readonly added: readonly Column[]
   readonly removed: readonly Column[]
   /** Columns with another type than in the table, which is `tableType`. */
@@ -42,7 +42,7 @@ export function schemaDifference({ table, rules, columns }: Result): SchemaDiffe
 }
 
 /** The columns that are written, and the warning or refusal of `on_schema_change`. */
-export interface SettledColumns {
+interface SettledColumns {
   readonly columns: readonly Column[]
   readonly warning: string | null
   readonly refusal: SchemaChanged | null

@@ -7,7 +7,7 @@ import { liveEntries, type ManifestReader } from '../read/scan.ts'
 type CountedFile = Pick<DataFile, 'content' | 'recordCount' | 'sizeBytes' | 'contentSizeBytes'>
 
 /** Numbers of live files and their rows. The sizes include delete files. */
-export interface Totals {
+interface Totals {
   readonly files: number
   readonly records: number
   readonly bytes: number

@@ -25,7 +25,7 @@ export type OpenFiles = (
 ) => Promise<{ engine: WriteEngine; files: readonly LocalFile[] }>
 
 /** A local file of the table, with the number of its rows that are not deleted. */
-export interface OpenedFile {
+interface OpenedFile {
   readonly local: LocalFile
   readonly rows: number
 }

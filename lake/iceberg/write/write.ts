@@ -101,9 +101,9 @@ export interface Write {
   readonly summary?: Readonly<Record<string, string>>
 }
 
-export type ReplacedFiles = ReadonlyMap<string, ReadonlySet<string>>
+type ReplacedFiles = ReadonlyMap<string, ReadonlySet<string>>
 
-export interface CompactedFiles {
+interface CompactedFiles {
   readonly files: readonly NewDataFile[]
   readonly replaced: ReplacedFiles
   readonly deletedRows: number

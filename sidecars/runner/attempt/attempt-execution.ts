@@ -26,7 +26,7 @@ import { performView } from './view-attempt.ts'
 
 // One attempt, from its pinned files to its facts: render, execute, commit once to the branch, test the branch.
 
-export type AttemptExecutionOptions = AttemptResourcesOptions & ExecuteOptions
+type AttemptExecutionOptions = AttemptResourcesOptions & ExecuteOptions
 
 /** Makes the function that executes attempts. It throws AuthorError and the signal's reason. */
 export function makeAttemptExecution(options: AttemptExecutionOptions): Execute {

@@ -33,7 +33,7 @@ export interface Facts {
   cost: Cost | null
 }
 
-export type Status = 'running' | 'completed' | 'failed' | 'cancelled'
+type Status = 'running' | 'completed' | 'failed' | 'cancelled'
 
 /** The parts of an attempt that its execution uses. */
 export interface ExecutionContext {
@@ -171,7 +171,7 @@ export interface Attempts {
   waitsFor(): string | null
 }
 
-export interface AttemptsOptions {
+interface AttemptsOptions {
   /** Attempts that execute at once. */
   concurrency: number
   /** Wall-clock limit of one attempt, counted from its turn. No limit if omitted. */

@@ -6,7 +6,7 @@ import { type Log, messageOf } from '../../core/log.ts'
 /** Interval between two checks of the disks. */
 const LOOK_MS = 1_000
 
-export interface DiskWatch {
+interface DiskWatch {
   /** Why runs wait; null: runs do not wait. */
   shortage(): string | null
   stop(): void

@@ -23,7 +23,7 @@ import { variablesOf } from '../write/watermark.ts'
 import type { ExecutionContext } from './attempts.ts'
 
 /** The table that an attempt writes. */
-export interface Target {
+interface Target {
   name: TableName
   /** The table before the attempt; null: it does not exist. */
   table: TableMetadata | null

@@ -10,7 +10,7 @@ import type { ReadText, RefusedText } from '../session/read-text.ts'
 // Finds names of tables and zones without ref() or landing_zone(), in the engine's parse tree of a text. Tells authors what to
 // write instead.
 
-export interface Slip {
+interface Slip {
   /** Offset in the text. */
   at: number
   message: string

@@ -31,7 +31,7 @@ import { faultsOfView } from './view-check.ts'
 type Found = Pick<FileReport, 'errors' | 'warnings'>
 type Parse = (sql: string) => Promise<AnswerOf<'parse'>>
 
-export interface CheckInput {
+interface CheckInput {
   input: PublishInput
   /** The queries in the source of a Python pipeline. */
   queries: readonly WrittenQuery[]

@@ -8,7 +8,7 @@ import { typeName } from '../../../lake/engine/type-name.ts'
 // The rules for an author's text: one SELECT. It has no effects, no parameters and no equal column names.
 
 /** The service describes each column several times. Parquet files and tables of people have at most some thousand columns. */
-export const COLUMNS_MAX = 10_000
+const COLUMNS_MAX = 10_000
 
 /** The text is not allowed here. */
 export class Refused extends Error {}

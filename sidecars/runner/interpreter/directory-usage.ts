@@ -10,7 +10,7 @@ export interface Usage {
   files: number
 }
 
-export interface DirectoryLimits extends Usage {
+interface DirectoryLimits extends Usage {
   everyMs: number
 }
 

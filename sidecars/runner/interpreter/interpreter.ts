@@ -46,7 +46,7 @@ export class InterpreterEnded extends Error {
   }
 }
 
-export interface Listener {
+interface Listener {
   /** Executes a call. Returns its value, or an error text for the author of the pipeline. */
   answer(call: Call): Promise<{ value: unknown } | { error: string }>
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string): void
@@ -54,7 +54,7 @@ export interface Listener {
   dropped(lines: number): void
 }
 
-export interface InterpreterOptions extends Launch {
+interface InterpreterOptions extends Launch {
   niceness: number
   env: Record<string, string>
 }

@@ -59,7 +59,7 @@ export interface Interpreters {
   stop(): Promise<void>
 }
 
-export interface InterpretersOptions {
+interface InterpretersOptions {
   /** The parent of the directories of the processes. */
   directory: string
   /** Replaces `directory` for processes that reach their files as another user. A result of `walkable`; stop() removes it. */

@@ -33,7 +33,7 @@ interface LogLimits {
   bytes: number
 }
 
-export interface Variables {
+interface Variables {
   config: Record<string, unknown>
   this: string
   run_started_at: string
@@ -44,8 +44,6 @@ export interface Variables {
 
 const Parameter = Type.Union([Type.Null(), Type.Object({ type: Type.String(), text: Type.String() })])
 const Parameters = Type.Union([Type.Array(Parameter), Type.Record(Type.String(), Parameter)])
-export type Parameter = Static<typeof Parameter>
-export type Parameters = Static<typeof Parameters>
 
 const call = { call: Type.Integer({ minimum: 1 }) }
 const Call = Type.Union([
@@ -138,7 +136,6 @@ export type Result = Static<typeof Result>
 export type JsonResult = Extract<Result, { kind: 'json' }>
 
 const Failure = Type.Object({ line, message: Type.String() })
-export type Failure = Static<typeof Failure>
 
 /** `column`: 1-based; null if unknown. */
 const SyntaxFailure = Type.Composite([Failure, Type.Object({ column: line })])

@@ -18,7 +18,7 @@ import { accessOf, type PreviewAnswer } from './preview-report.ts'
 // A dry run of a draft. It is rendered and executed as in a run, on main, with a token that can only read. Nothing is written,
 // so the query is executed once and only its first rows are returned.
 
-export type PreviewPipeline = ReturnType<typeof makePreview>
+type PreviewPipeline = ReturnType<typeof makePreview>
 
 /** Makes the function that previews pipelines. It throws ConnectError as described in proto/sluice/query/v1/query.proto. */
 export function makePreview(options: AttemptResourcesOptions) {

@@ -39,7 +39,7 @@ import {
 // One run of `pipeline.py`. The runner finds its inputs, and the engine computes its queries. Its result becomes one SELECT,
 // which is written like that of any other pipeline.
 
-export interface PythonRun {
+interface PythonRun {
   resources: Pick<AttemptResources, 'lake' | 'engine'>
   lease: InterpreterLease
   limits: PythonLimits
@@ -66,7 +66,7 @@ export interface PythonRun {
   signal: AbortSignal
 }
 
-export interface PythonResult {
+interface PythonResult {
   /** A SELECT that returns the result. */
   sql: string
   /** Name of the source, with the line that set the result if known. Errors of the SELECT name it. */

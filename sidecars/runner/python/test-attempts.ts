@@ -144,7 +144,7 @@ export const ATTEMPTS: Record<string, string> = {
   'loads a library from outside the sandbox': 'ctypes.CDLL(SECRET); result = [{"a": 1}]',
 }
 
-export interface Targets {
+interface Targets {
   secret: string
   /** A port of loopback with a listener. */
   port: number

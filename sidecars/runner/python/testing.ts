@@ -16,7 +16,7 @@ export const TEST_LIMITS: ProcessLimits = {
   files: 2_000,
 }
 
-export const DIRECTORY_IS_FULL = 'the directory of the run is full'
+const DIRECTORY_IS_FULL = 'the directory of the run is full'
 
 export interface Bench {
   interpreters: Interpreters
@@ -25,14 +25,14 @@ export interface Bench {
   close(): Promise<void>
 }
 
-export interface RunOptions {
+interface RunOptions {
   answer?: (call: Call) => Promise<{ value: unknown } | { error: string }>
   signal?: AbortSignal
   onLine?: (line: string) => void
   onLease?: (lease: InterpreterLease) => void
 }
 
-export interface Ran {
+interface Ran {
   outcome: Outcome
   lines: string[]
   dropped: number

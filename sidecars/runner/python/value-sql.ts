@@ -100,7 +100,7 @@ function mapped(type: DuckType, leaf: (type: DuckType) => DuckType): DuckType {
 }
 
 /** The table that will take the rows. Python has few types, so a column takes the table's type if its values fit. */
-export interface Target {
+interface Target {
   /** Null: the table does not exist, or its columns are replaced. */
   schema: Schema | null
 }

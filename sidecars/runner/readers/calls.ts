@@ -12,10 +12,10 @@ import { quoteIdentifier, quoteList, quoteLiteral } from '../../../lake/quote.ts
 
 // Finds the calls in a text that read files, by the engine's parse tree.
 
-export type ReaderKind = 'csv' | 'json' | 'json_objects' | 'parquet'
+type ReaderKind = 'csv' | 'json' | 'json_objects' | 'parquet'
 
 /** An argument as written. `name` is in lower case; null: an argument by position. */
-export interface Argument {
+interface Argument {
   name: string | null
   text: string
 }

@@ -28,12 +28,12 @@ import { isFatal, orNull, type Reader, refusal } from './reader.ts'
 /** Files that are read one by one to find the one that an error is about. */
 const TRIED_FILES = 1_000
 
-export interface Note {
+interface Note {
   level: 'info' | 'warn' | 'debug'
   text: string
 }
 
-export interface LookOptions {
+interface LookOptions {
   /** The value of each parameter, as SQL. */
   parameters?: ReadonlyMap<string, string>
   /** The result becomes a new table. */
@@ -42,7 +42,7 @@ export interface LookOptions {
   known: Map<string, Changes>
 }
 
-export interface Looked {
+interface Looked {
   sql: string
   notes: Note[]
 }

@@ -32,7 +32,7 @@ import { variablesOf } from '../write/watermark.ts'
 export type TestMain = ReturnType<typeof makeTestMain>
 
 /** The results of tests, and the `ns.layer.name` of every table that they name. */
-export interface TestedMain {
+interface TestedMain {
   results: TestResult[]
   tables: string[]
 }

@@ -30,7 +30,7 @@ import { commitPlan, storeFiles, writeEngine } from '../write/table-write.ts'
 
 export type Maintain = ReturnType<typeof makeMaintain>
 
-export interface Maintained {
+interface Maintained {
   /** The branch's commit; empty when the table needs no maintenance. */
   commit: string
   filesBefore: number

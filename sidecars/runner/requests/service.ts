@@ -14,7 +14,7 @@ import { makeValidatePipeline } from './validate-pipeline.ts'
 
 // Implements RunnerService of proto/sluice/runner/v1/runner.proto with the functions of this process.
 
-export interface ServiceDeps {
+interface ServiceDeps {
   /** The API addresses that requests may name. */
   apis: ApiAddresses
   attempts: Attempts

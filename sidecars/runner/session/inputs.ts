@@ -33,7 +33,7 @@ export interface Draft {
   zones: string[]
 }
 
-export interface InputsOptions {
+interface InputsOptions {
   /** The namespace of names that do not include one. */
   namespace: string
   /** The table that `this` means. */

@@ -69,7 +69,7 @@ export interface LakeSession {
   close(): void
 }
 
-export interface LakeOptions {
+interface LakeOptions {
   /** The directory of the API's disk store, if this machine shares it; otherwise null. */
   lakeDir: string | null
   cache: ObjectCache
@@ -136,7 +136,7 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
   }
 }
 
-export interface InstanceOptions {
+interface InstanceOptions {
   /** More files that the instance may read. */
   paths?: readonly string[]
   profilePath?: string

@@ -2,7 +2,7 @@ import type { EngineLease } from '../engine/engine-leases.ts'
 import type { SqlParameters } from '../engine/engine-messages.ts'
 import type { Level } from './attempt-log.ts'
 
-export interface LookIn {
+interface LookIn {
   engine: Pick<EngineLease, 'call'>
   /** An open instance that can read the files. */
   instance: number

@@ -20,7 +20,7 @@ export interface OpenedInstance {
   viewOf(table: TableInput): TableView
 }
 
-export interface SharedTexts {
+interface SharedTexts {
   /** All SQL of users that will run in the instance. */
   texts: readonly string[]
   /** The tables that the instance shows first. */

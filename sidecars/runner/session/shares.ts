@@ -6,7 +6,7 @@ export interface Shares {
   time?: { now(): number; timeout(ms: number): AbortSignal }
 }
 
-export interface Shared<Item, Result> {
+interface Shared<Item, Result> {
   /** Runs before every turn. It uses no item's share, but the time for all items limits it. */
   ready?(signal: AbortSignal): Promise<void>
   work(item: Item, signal: AbortSignal): Promise<Result>

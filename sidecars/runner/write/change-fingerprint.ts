@@ -17,7 +17,7 @@ import { writeEngine } from './table-write.ts'
 // The fingerprint of a change: equal for two attempts that change the same columns, and add and remove the same rows. A review
 // approves a change, so a later attempt with the same fingerprint needs no other review.
 
-export interface FingerprintMeans {
+interface FingerprintMeans {
   engine: EngineLease
   /** A directory of the attempt that engines can write to. */
   directory: string

@@ -20,7 +20,7 @@ import { judgeQuery } from '../session/spark-sql.ts'
 // Quality tests judge data before any reader can see it. A test that cannot be evaluated fails with its own severity. Only a
 // lost engine or a cancel ends all tests.
 
-export type WriteLog = (level: Level, message: string) => void
+type WriteLog = (level: Level, message: string) => void
 
 /** A test with its draft, or with the error of its template. */
 export interface DraftedTest {
@@ -66,7 +66,7 @@ export const ofDuckdb = (tests: readonly DraftedTest[]): Draft[] =>
   draftsOf(tests).filter(({ dialect }) => dialect.engine === 'duckdb')
 
 /** An open instance that shows every table that the tests read. */
-export interface Bench extends ParsedIn {
+interface Bench extends ParsedIn {
   inputs: Inputs
   /** The table that is tested. */
   own: TableName

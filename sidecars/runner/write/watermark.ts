@@ -23,7 +23,7 @@ interface Watermarked {
 }
 
 /** The value of `watermark_value`, and a warning about it. */
-export interface Watermark {
+interface Watermark {
   /** The largest value of the column as text; null: none. */
   value: string | null
   /** DuckDB's name of the column's type. */

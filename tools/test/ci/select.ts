@@ -16,7 +16,7 @@ export interface Since {
   commits: number
 }
 
-export interface Change {
+interface Change {
   since: (suite: string) => Since
   /** The text of a file of the repository; null: there is none. */
   source: (path: string) => string | null

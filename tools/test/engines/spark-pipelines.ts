@@ -35,7 +35,7 @@ export async function publish(url: string, name: string, files: Record<string, s
   await call(url, 'POST', `/pipelines/default/gold/${name}/publish`, {})
 }
 
-export async function start(url: string, pipeline: string): Promise<string> {
+async function start(url: string, pipeline: string): Promise<string> {
   const { run_id: id } = await call(url, 'POST', '/runs', { namespace: 'default', layer: 'gold', pipeline })
   return id
 }
@@ -215,7 +215,7 @@ export async function judgeCorpus(
 }
 
 /** A query that runs until it is cancelled or lost. */
-export const ENDLESS = 'select sum(a.id * b.id % 7) as n from range(200000) a cross join range(200000) b'
+const ENDLESS = 'select sum(a.id * b.id % 7) as n from range(200000) a cross join range(200000) b'
 
 /** Starts a run of `ENDLESS`, and waits for its session. */
 export async function startEndless(url: string, name: string): Promise<string> {

@@ -7,7 +7,7 @@ export type Author = 'spark' | 'trino' | 'pyiceberg'
  * `{t}` is the name of the table. A text is for the author and for the model. `sql` is for the author only, `model` for the model
  * only. `check` must be true in Spark.
  */
-export type Statement =
+type Statement =
   | string
   | { sql: string }
   | { model: string }
@@ -16,7 +16,7 @@ export type Statement =
   | { rows: string; where?: string }
   | { where: string }
 
-export interface WrittenTable {
+interface WrittenTable {
   name: string
   author: Author
   /** The owner's query before the branch, with its settings. */

@@ -58,7 +58,7 @@ export async function openContainers(folder: string) {
   return { call, must, shell, start: (options: StartOptions) => start(options, { call, env }) }
 }
 
-export type StartOptions = {
+type StartOptions = {
   name: string
   image: string
   /** True for a container with the rights of a machine, such as one that boots systemd. */

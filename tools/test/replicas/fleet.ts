@@ -29,8 +29,8 @@ const ANSWERED = /^api-\d+ [A-Z]+ \/\S+ [234]\d\d /
 /** Host names and origins that the end-to-end tests use. A service without authentication accepts no others. */
 const KNOWN_TO_TESTS = { ALLOWED_HOSTS: 'sluice.test,a', CORS_ORIGINS: 'http://localhost:3000' }
 
-export const KINDS = ['api', 'runner', 'query'] as const
-export type Kind = (typeof KINDS)[number]
+const KINDS = ['api', 'runner', 'query'] as const
+type Kind = (typeof KINDS)[number]
 /** The number of addresses of each kind. An upgrade starts its replicas at further addresses. */
 export type Sizes = Record<Kind, number>
 

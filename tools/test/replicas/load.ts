@@ -13,7 +13,7 @@ const KEPT_RUNS = 1_000_000
 export const UPLOADS = 'uploads'
 export const PUBLISHED = 'published'
 export const SCHEDULED = 'scheduled'
-export const loadedOf = (n: number) => `loaded_${n}`
+const loadedOf = (n: number) => `loaded_${n}`
 
 /** All that clients were told. */
 export interface Acknowledged {
