@@ -4,7 +4,8 @@ import type { Access } from '../core/access.ts'
 import { forbidden } from '../core/errors.ts'
 import type { PipelineRef } from '../core/pipeline-ref.ts'
 import type { Route } from '../wire/route-table.ts'
-import { RULES, type Rule, type RuleRequest } from './rules.ts'
+import type { Rule, RuleRequest } from './rule.ts'
+import { RULES } from './rules.ts'
 import type { Resources } from './service.ts'
 
 type Guard = (route: Route, request: Partial<RuleRequest> & { access: Access }) => void | Promise<void>

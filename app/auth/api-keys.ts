@@ -1,7 +1,7 @@
 // Keys of machines, stored as digests. Each presented key is compared with all digests in constant time. The duration therefore
 // reveals neither a nearly correct key nor the position of the correct key.
 import { hash, timingSafeEqual } from 'node:crypto'
-import type { ApiKey } from '../config/config.ts'
+import type { ApiKey } from '../config/access-settings.ts'
 
 export interface ApiKeys {
   /** The name of the key, or null. */

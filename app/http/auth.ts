@@ -1,6 +1,6 @@
 import { type AccessTokens, TokenRefusal } from '../auth/access-tokens.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
-import { KEY_LENGTH_MIN } from '../config/config.ts'
+import { KEY_LENGTH_MIN } from '../config/access-settings.ts'
 import { type AppError, unauthenticated } from '../core/errors.ts'
 import { ANONYMOUS, type Identity } from '../core/identity.ts'
 import { limits } from '../core/limits.ts'

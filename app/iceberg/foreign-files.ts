@@ -4,13 +4,9 @@
  */
 import type { Sql } from '../../drizzle/client.ts'
 import { BadAvro } from '../../lake/iceberg/format/avro-schema.ts'
+import type { DataFile, ManifestFile } from '../../lake/iceberg/format/data-file.ts'
 import { BadLocation, keyIn, rootIn } from '../../lake/iceberg/format/location.ts'
-import {
-  type DataFile,
-  entryBatches,
-  type ManifestFile,
-  manifestBatches,
-} from '../../lake/iceberg/format/manifest.ts'
+import { entryBatches, manifestBatches } from '../../lake/iceberg/format/manifest.ts'
 import {
   type FormatVersion,
   type TableMetadata,

@@ -30,14 +30,10 @@ import {
 import { localFiles, POSITION_FIELDS, readTable, storedFilesOf } from '../../lake/iceberg/read/table-sql.ts'
 import { fieldIdsLiteral } from '../../lake/iceberg/sql/sql.ts'
 import { schemaForAppend, schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
+import { replacedFiles } from '../../lake/iceberg/write/new-files.ts'
 import { fieldsWritten, selectForWrite } from '../../lake/iceberg/write/projection.ts'
 import { type CopyResult, metricsOf } from '../../lake/iceberg/write/stats.ts'
-import {
-  type CommitPlan,
-  planCommit,
-  planReplacement,
-  replacedFiles,
-} from '../../lake/iceberg/write/write.ts'
+import { type CommitPlan, planCommit, planReplacement } from '../../lake/iceberg/write/write.ts'
 import { quoteLiteral } from '../../lake/quote.ts'
 import { testDatabase } from '../../tools/service/database.ts'
 import { type CodeVisibility, seesAll } from '../access/code-visibility.ts'

@@ -1,12 +1,8 @@
 import { beforeAll, expect, test } from 'bun:test'
+import type { ManifestFile } from '../../lake/iceberg/format/data-file.ts'
 import { parseJson, stringifyJson } from '../../lake/iceberg/format/json.ts'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
-import {
-  type ManifestFile,
-  readManifestList,
-  writeManifest,
-  writeManifestList,
-} from '../../lake/iceberg/format/manifest.ts'
+import { readManifestList, writeManifest, writeManifestList } from '../../lake/iceberg/format/manifest.ts'
 import { currentSchema, metadataFrom, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { TableUpdate } from '../../lake/iceberg/format/wire.ts'
 import { createViewBody } from '../../lake/iceberg/views/view.ts'

@@ -1,17 +1,14 @@
 // A statechart as SVG. Every state carries its path and every transition its id, so that a page can highlight them.
 import { drawingStyle } from './chart-style.ts'
 import { CREATED, isWithin } from './definitions.ts'
+import { heightOf, LABEL, type LabelLine, type Point } from './edge-labels.ts'
 import {
   type Box,
-  heightOf,
-  LABEL,
-  type LabelLine,
   type Layout,
   layOut,
   type PlacedEdge,
   type PlacedGroup,
   type PlacedState,
-  type Point,
 } from './layout.ts'
 import type { Definition, Detail, MachineName } from './schema.ts'
 

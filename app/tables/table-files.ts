@@ -1,7 +1,7 @@
 // The data files of a table's state, and the statistics of its columns, from the manifests of the state. A state never changes.
 import { LRUCache } from 'lru-cache'
+import type { ManifestFile } from '../../lake/iceberg/format/data-file.ts'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
-import type { ManifestFile } from '../../lake/iceberg/format/manifest.ts'
 import {
   currentSchema,
   currentSnapshot,

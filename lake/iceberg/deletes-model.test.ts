@@ -3,7 +3,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
 import { quoteLiteral } from '../quote.ts'
-import { tupleText } from './format/manifest.ts'
+import { tupleText } from './format/data-file.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from './format/metadata.ts'
 import { liveEntries, liveManifestsOf, type TableFile, tableFilesOf } from './read/scan.ts'
 import { readTable } from './read/table-sql.ts'

@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'bun:test'
 import { quoteIdentifier } from '../quote.ts'
 import { decodeBound } from './format/bounds.ts'
-import type { ColumnMetrics } from './format/manifest.ts'
+import type { ColumnMetrics } from './format/data-file.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from './format/metadata.ts'
 import { columnsOf, UnsupportedColumn } from './format/types.ts'
 import { dataFilesOf } from './read/scan.ts'

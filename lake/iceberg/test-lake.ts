@@ -11,9 +11,9 @@ import { dirname, join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { icebergRead } from 'icebird'
 import { quoteLiteral } from '../quote.ts'
+import type { PartitionTuple } from './format/data-file.ts'
 import type { Marking } from './format/layout.ts'
 import { dataLocation, keyOf, metadataLocation, tableLocation } from './format/location.ts'
-import type { PartitionTuple } from './format/manifest.ts'
 import { currentSchema, parseMetadata, serializeMetadata, type TableMetadata } from './format/metadata.ts'
 import { checkRequirements } from './format/requirements.ts'
 import type { Column, NestedField, Schema } from './format/types.ts'
@@ -24,16 +24,13 @@ import { dataFilesOf, type LiveFile, type ManifestReader, makeManifestReader } f
 import { localFiles, POSITION_FIELDS, readTable, type StoredFile, storedFilesOf } from './read/table-sql.ts'
 import { deletionVector } from './read/test-vector.ts'
 import { fieldIdsLiteral } from './sql/sql.ts'
+import { type NewDataFile, type NewDeleteFile, replacedFiles } from './write/new-files.ts'
 import { newTable } from './write/new-table.ts'
+import { addedFiles, storedParts, type TableChange } from './write/result-write.ts'
 import { copyResultFrom, metricsOf } from './write/stats.ts'
-import {
-  addedFiles,
-  storedParts,
-  type TableChange,
-  type WriteRules,
-  writeByStrategy,
-} from './write/strategy.ts'
-import { type NewDataFile, type NewDeleteFile, planCommit, replacedFiles, type Write } from './write/write.ts'
+import { writeByStrategy } from './write/strategy.ts'
+import type { WriteRules } from './write/table-shape.ts'
+import { planCommit, type Write } from './write/write.ts'
 import type { WriteEngine } from './write/write-engine.ts'
 
 interface TestLake {

@@ -1,6 +1,6 @@
 // Parses the runner's part of the environment once. Other modules get the values as arguments.
 
-import { RUNNER_LABEL } from '../../lake/pipeline/config.ts'
+import { RUNNER_LABEL } from '../../lake/pipeline/config-values.ts'
 import {
   CONCURRENCY_MAX,
   type Env,

@@ -22,7 +22,7 @@ async function thread(parts: string, start = '') {
   const path = join(folder, 'thread.ts')
   await writeFile(
     path,
-    `import { ToTriggers } from '${import.meta.dir}/channel.ts'
+    `import { ToTriggers } from '${import.meta.dir}/../messages/channel.ts'
      import { serveThread } from '${import.meta.dir}/serve-thread.ts'
      serveThread('test', ToTriggers, async (settings, { post }) => {
        const record = (what) => post({ type: 'reaped', failures: [what] })

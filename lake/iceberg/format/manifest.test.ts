@@ -4,10 +4,9 @@ import fc from 'fast-check'
 import { avroMetadata, avroRead } from 'icebird'
 import { writeAvro } from './avro.ts'
 import { type AvroSchema, BadAvro } from './avro-schema.ts'
+import type { DataFile, ManifestEntry } from './data-file.ts'
 import {
-  type DataFile,
   describeManifest,
-  type ManifestEntry,
   readManifest,
   readManifestList,
   writeManifest,

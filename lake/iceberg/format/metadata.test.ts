@@ -9,7 +9,8 @@ import {
 } from './metadata.ts'
 import { CommitFailed, checkRequirements } from './requirements.ts'
 import type { Schema } from './types.ts'
-import { applyUpdates, METADATA_LOG_LIMIT, SNAPSHOT_LOG_LIMIT, UNUSED_SCHEMAS_LIMIT } from './updates.ts'
+import { METADATA_LOG_LIMIT, SNAPSHOT_LOG_LIMIT, UNUSED_SCHEMAS_LIMIT } from './update-limits.ts'
+import { applyUpdates } from './updates.ts'
 import { BadUpdate, type Snapshot, type SortOrder, type TableRequirement, type TableUpdate } from './wire.ts'
 
 const uuid = '0f8fad5b-d9cb-469f-a165-70867728950e'

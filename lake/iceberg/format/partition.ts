@@ -2,9 +2,9 @@
 // https://iceberg.apache.org/spec/#partition-transforms
 
 import { AuthorError } from '../../pipeline/author-error.ts'
-import type { PartitionBy } from '../../pipeline/config.ts'
+import type { PartitionBy } from '../../pipeline/config-values.ts'
 import { type BoundValue, boundValueFrom } from './bounds.ts'
-import type { PartitionTuple } from './manifest.ts'
+import type { PartitionTuple } from './data-file.ts'
 import { partitionType } from './manifest-schema.ts'
 import type { PartitionSpec } from './metadata.ts'
 import { duckText, type NestedField, type Schema, toDuckDb } from './types.ts'

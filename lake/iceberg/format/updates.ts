@@ -2,7 +2,6 @@
 // TableUpdate; https://iceberg.apache.org/spec/#table-metadata-fields
 
 import { checkDefaults } from './default-values.ts'
-import { sameFields } from './fields.ts'
 import {
   currentSchema,
   defaultSortOrder,
@@ -12,7 +11,18 @@ import {
   type PartitionSpec,
   type TableMetadata,
 } from './metadata.ts'
+import { nextId, samePartitions, schemaIdIn } from './same-shape.ts'
 import { fieldsOf, type Schema } from './types.ts'
+import {
+  limited,
+  METADATA_LOG_LIMIT,
+  PROPERTIES_LIMIT,
+  REFS_LIMIT,
+  SNAPSHOT_LOG_LIMIT,
+  SNAPSHOTS_LIMIT,
+  SPECS_LIMIT,
+  UNUSED_SCHEMAS_LIMIT,
+} from './update-limits.ts'
 import {
   BadUpdate,
   type Snapshot,
@@ -22,18 +32,7 @@ import {
   type UnboundSpec,
 } from './wire.ts'
 
-/** The number of earlier metadata files in the log, which the property of the table may lower. */
-export const METADATA_LOG_LIMIT = 100
 const METADATA_LOG_PROPERTY = 'write.metadata.previous-versions-max'
-/** The number of entries in the history of the main branch. */
-export const SNAPSHOT_LOG_LIMIT = 1_000
-/** The number of snapshots of one table. Every commit reads and writes the whole metadata file. */
-const SNAPSHOTS_LIMIT = 10_000
-/** The number of retained schemas that neither a snapshot nor the table uses. */
-export const UNUSED_SCHEMAS_LIMIT = 100
-const PROPERTIES_LIMIT = 1_000
-const REFS_LIMIT = 1_000
-const SPECS_LIMIT = 100
 
 const LAST_ADDED = -1
 /** Ids of partition fields start at 1000. */
@@ -61,14 +60,6 @@ export function applyUpdates(
   const next = draft.finish()
   return base && previousFile !== undefined ? withPreviousFile(next, base, previousFile) : next
 }
-
-/** The id that a schema has or will get in this table. An equal schema is not added twice. */
-export function schemaIdIn(schemas: readonly Schema[], schema: Omit<Schema, 'schema-id'>): number {
-  const equal = schemas.find((existing) => sameSchema(existing, schema))
-  return equal ? equal['schema-id'] : nextId(schemas.map((existing) => existing['schema-id']))
-}
-
-const nextId = (ids: readonly number[]): number => Math.max(-1, ...ids) + 1
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
@@ -400,26 +391,9 @@ function withPreviousFile(next: TableMetadata, base: TableMetadata, file: string
   return { ...next, 'metadata-log': [...next['metadata-log'], entry].slice(-limit) }
 }
 
-const sameSchema = (a: Omit<Schema, 'schema-id'>, b: Omit<Schema, 'schema-id'>): boolean =>
-  sameFields(a.fields, b.fields) &&
-  String(a['identifier-field-ids'] ?? '') === String(b['identifier-field-ids'] ?? '')
-
-const samePartitions = (a: readonly PartitionField[], b: readonly PartitionField[]): boolean =>
-  describePartitions(a) === describePartitions(b)
-
-const describePartitions = (fields: readonly PartitionField[]): string =>
-  JSON.stringify(fields.map((field) => [field['source-id'], field.name, field.transform]))
-
 function without<V>(
   record: Readonly<Record<string, V>>,
   isRemoved: (name: string) => boolean,
 ): Record<string, V> {
   return Object.fromEntries(Object.entries(record).filter(([name]) => !isRemoved(name)))
-}
-
-function limited(action: string, count: number, limit: number) {
-  if (count > limit)
-    throw new BadUpdate(
-      `${action}: a table would have ${count} of these items, more than the limit of ${limit}`,
-    )
 }

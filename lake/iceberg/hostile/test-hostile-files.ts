@@ -4,9 +4,9 @@ import { Buffer } from 'node:buffer'
 import { crc32 } from 'node:zlib'
 import fc from 'fast-check'
 import { BadAvro } from '../format/avro-schema.ts'
+import type { ManifestEntry } from '../format/data-file.ts'
 import {
   describeManifest,
-  type ManifestEntry,
   readManifest,
   readManifestList,
   writeManifest,

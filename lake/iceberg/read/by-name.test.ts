@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Engine, openLocked } from '../../engine/instance.ts'
 import type { NestedField, Schema } from '../format/types.ts'
-import { copySql } from '../write/merge.ts'
+import { copySql } from '../write/file-writer.ts'
 import { readByName, sourceIn } from './by-name.ts'
 import { type LocalFile, readTable } from './table-sql.ts'
 

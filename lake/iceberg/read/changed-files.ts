@@ -1,5 +1,5 @@
 // Finds the files that two states of a table do not share. A manifest of both states is not read.
-import type { DataFile, ManifestEntry, ManifestFile } from '../format/manifest.ts'
+import type { DataFile, ManifestEntry, ManifestFile } from '../format/data-file.ts'
 import { currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import { liveFiles, type ManifestReader, mapBounded } from './scan.ts'
 

@@ -1,7 +1,7 @@
 // Statistics from the metrics of other writers: missing, cut, or of an older type.
 import { expect, test } from 'bun:test'
 import { type BoundValue, encodeBound } from '../format/bounds.ts'
-import type { ColumnMetrics, DataFile } from '../format/manifest.ts'
+import type { ColumnMetrics, DataFile } from '../format/data-file.ts'
 import { StatisticsOfColumns } from './column-statistics.ts'
 import { deletedRowsOf } from './deletes.ts'
 import { manifestsOfPage } from './scan.ts'

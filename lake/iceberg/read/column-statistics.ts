@@ -1,7 +1,7 @@
 // Statistics of the columns of a table, from the metrics of its data files. Deleted rows count, because the files hold them.
 
 import { type BoundValue, compareBounds, decoded } from '../format/bounds.ts'
-import type { ColumnMetrics, DataFile } from '../format/manifest.ts'
+import type { ColumnMetrics, DataFile } from '../format/data-file.ts'
 import { columnsOf, fieldsOf, type NestedField, type Schema } from '../format/types.ts'
 import { valueText } from '../format/value-text.ts'
 

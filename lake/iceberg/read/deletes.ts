@@ -2,9 +2,9 @@
 // #position-delete-files, #equality-delete-files, #deletion-vectors
 
 import { type BoundValue, compareBounds, decoded } from '../format/bounds.ts'
+import { type DataFile, type ManifestEntry, tupleText } from '../format/data-file.ts'
 import { FILE_PATH_ID } from '../format/layout.ts'
 import { placeIn } from '../format/location.ts'
-import { type DataFile, type ManifestEntry, tupleText } from '../format/manifest.ts'
 import { type TableMetadata, UnsupportedTable } from '../format/metadata.ts'
 import { type EqualityColumn, equalityColumn } from './equality-columns.ts'
 

@@ -1,7 +1,7 @@
 // Bounds of other writers: missing, cut, reversed, or of an older type.
 import { describe, expect, test } from 'bun:test'
 import { type BoundValue, encodeBound } from '../format/bounds.ts'
-import type { ColumnMetrics, PartitionTuple } from '../format/manifest.ts'
+import type { ColumnMetrics, PartitionTuple } from '../format/data-file.ts'
 import { fileBounds } from './file-bounds.ts'
 import type { TableFile } from './scan.ts'
 import type { Comparison, ScanFilter } from './scan-filter.ts'

@@ -3,7 +3,7 @@
 
 import { isUtf8 } from 'node:buffer'
 import { type BoundValue, boundValueFrom, decodeBound } from '../format/bounds.ts'
-import type { ColumnMetrics, DataFile } from '../format/manifest.ts'
+import type { ColumnMetrics, DataFile } from '../format/data-file.ts'
 import type { PartitionSpec } from '../format/metadata.ts'
 import type { NestedField, Schema } from '../format/types.ts'
 import { type ColumnBounds, columnBounds, type Range, type Test } from './column-bounds.ts'

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type BoundValue, compareBounds, encodeBound, lowerBound, upperBound } from '../format/bounds.ts'
-import type { DataFile } from '../format/manifest.ts'
+import type { DataFile } from '../format/data-file.ts'
 import { filesWithMaximum } from './prune.ts'
 
 const column = (type: string) => ({ id: 1, name: 'v', required: false, type })

@@ -4,7 +4,7 @@
 import { decimalText, isoTime } from '../../engine/json-values.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { type BoundValue, compareBounds, decoded } from '../format/bounds.ts'
-import type { DataFile, ManifestFile } from '../format/manifest.ts'
+import type { DataFile, ManifestFile } from '../format/data-file.ts'
 import type { PartitionSpec, TableMetadata } from '../format/metadata.ts'
 import { type ComputedPartition, computedPartitions, tupleValue } from '../format/partition.ts'
 import { decimalOf, type NestedField, type Schema } from '../format/types.ts'

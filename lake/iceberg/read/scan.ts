@@ -3,13 +3,8 @@
 import assert from 'node:assert/strict'
 import { LRUCache } from 'lru-cache'
 import { BadAvro } from '../format/avro-schema.ts'
-import {
-  type DataFile,
-  entryBatches,
-  type ManifestEntry,
-  type ManifestFile,
-  manifestBatches,
-} from '../format/manifest.ts'
+import type { DataFile, ManifestEntry, ManifestFile } from '../format/data-file.ts'
+import { entryBatches, manifestBatches } from '../format/manifest.ts'
 import { snapshotById, type TableMetadata, UnsupportedTable } from '../format/metadata.ts'
 import { type IsOwn, ownFiles } from '../format/own-files.ts'
 import type { Snapshot } from '../format/wire.ts'

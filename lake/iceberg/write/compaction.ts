@@ -1,5 +1,6 @@
 // Replaces files of a table by new files with the same rows. A commit records such files in their own `replace` snapshot.
 
+import { tupleText } from '../format/data-file.ts'
 import {
   GATHERED_BYTES,
   SMALL_BYTES,
@@ -8,13 +9,12 @@ import {
   TIER_BYTES,
   TIER_FACTOR,
 } from '../format/layout.ts'
-import { tupleText } from '../format/manifest.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import type { Schema } from '../format/types.ts'
 import { withLineage } from '../read/lineage.ts'
 import { liveManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
 import { readTable } from '../read/table-sql.ts'
-import { FileWriter } from './merge.ts'
+import { FileWriter } from './file-writer.ts'
 import { type OpenFiles, openCounted, type Target, undeletedRows, type WrittenFile } from './write-engine.ts'
 
 export interface Compacted {

@@ -2,6 +2,7 @@
 // result as one `replace` snapshot. See ADR 53.
 
 import { quoteIdentifier } from '../../quote.ts'
+import { tupleText } from '../format/data-file.ts'
 import {
   DELETE_FILES_LIMIT,
   FILE_BYTES,
@@ -10,7 +11,6 @@ import {
   SMALL_FILES_LIMIT,
   SMALL_SHARE,
 } from '../format/layout.ts'
-import { tupleText } from '../format/manifest.ts'
 import { currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import type { Schema } from '../format/types.ts'
 import { withLineage } from '../read/lineage.ts'
@@ -23,8 +23,9 @@ import {
 } from '../read/scan.ts'
 import { type LocalFile, readTable } from '../read/table-sql.ts'
 import { tierOf } from './compaction.ts'
-import { FileWriter } from './merge.ts'
-import { MANIFEST_FILES_LIMIT, schemaAndSpecOf } from './write.ts'
+import { FileWriter } from './file-writer.ts'
+import { MANIFEST_FILES_LIMIT } from './manifest-writer.ts'
+import { schemaAndSpecOf } from './write.ts'
 import {
   type OpenFiles,
   openCounted,

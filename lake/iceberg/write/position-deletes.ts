@@ -2,8 +2,8 @@
 
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { compareBounds, encodeBound } from '../format/bounds.ts'
+import { tupleText } from '../format/data-file.ts'
 import { CODEC, DELETE_FILES_LIMIT, FILE_PATH_ID, type Marking } from '../format/layout.ts'
-import { tupleText } from '../format/manifest.ts'
 import { POSITION_FIELDS, readPositions } from '../read/table-sql.ts'
 import { fieldIdsLiteral } from '../sql/sql.ts'
 import { metricsOf } from './stats.ts'

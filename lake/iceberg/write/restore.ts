@@ -14,8 +14,9 @@ import { applyUpdates, MAIN } from '../format/updates.ts'
 import type { Snapshot, TableUpdate } from '../format/wire.ts'
 import { type ChangedFiles, changedFiles, manifestsOf } from '../read/changed-files.ts'
 import { liveFiles, type ManifestReader } from '../read/scan.ts'
+import type { StoredObject } from './manifest-writer.ts'
 import { withRowIds } from './row-ids.ts'
-import { expiredSnapshots, type StoredObject, snapshotIdOf } from './write.ts'
+import { expiredSnapshots, snapshotIdOf } from './write.ts'
 
 interface Restore {
   /** The table now. */

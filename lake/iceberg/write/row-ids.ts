@@ -1,6 +1,6 @@
 // Assigns ids to the rows of a snapshot. Source: https://iceberg.apache.org/spec/#first-row-id-assignment
 
-import type { ManifestFile } from '../format/manifest.ts'
+import type { ManifestFile } from '../format/data-file.ts'
 import type { TableMetadata } from '../format/metadata.ts'
 import type { Snapshot } from '../format/wire.ts'
 

@@ -2,7 +2,7 @@
 
 import { quoteIdentifier } from '../../quote.ts'
 import { boundsFromText, InfiniteValue } from '../format/bounds.ts'
-import type { ColumnMetrics } from '../format/manifest.ts'
+import type { ColumnMetrics } from '../format/data-file.ts'
 import { fieldsOf, type LeafOrBranch, type StructType, UnsupportedColumn } from '../format/types.ts'
 import { sqlType } from '../sql/sql.ts'
 

@@ -2,7 +2,8 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
-import { MERGE_STRATEGIES, type PartitionBy } from '../../pipeline/config.ts'
+import { MERGE_STRATEGIES } from '../../pipeline/config.ts'
+import type { PartitionBy } from '../../pipeline/config-values.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { FILE_ROWS, SMALL_FILES_LIMIT } from '../format/layout.ts'
 import { currentSchema, currentSnapshot, snapshotById, type TableMetadata } from '../format/metadata.ts'
@@ -12,7 +13,8 @@ import { pruneManifests } from '../read/prune.ts'
 import { liveManifestsOf, tableFilesOf } from '../read/scan.ts'
 import { readTable } from '../read/table-sql.ts'
 import { readIndependently, useTestLake } from '../test-lake.ts'
-import type { TableChange, WriteRules } from './strategy.ts'
+import type { TableChange } from './result-write.ts'
+import type { WriteRules } from './table-shape.ts'
 
 setDefaultTimeout(120_000)
 

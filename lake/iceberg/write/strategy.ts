@@ -1,164 +1,31 @@
 // The write strategies convert a pipeline's result to the files that its table gains and loses (docs/semantics/tables.md).
 
 import { mkdir } from 'node:fs/promises'
-import { AuthorError } from '../../pipeline/author-error.ts'
-import type { PipelineConfig } from '../../pipeline/config.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
-import { byName } from '../format/fields.ts'
-import {
-  FILE_SIZE_PROPERTY,
-  fileBytesOf,
-  fileRowsFor,
-  LAYOUT_PROPERTIES,
-  type Marking,
-  markingFor,
-} from '../format/layout.ts'
-import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
-import { partitionSpecOf, UnsupportedPartition } from '../format/partition.ts'
-import type { Column, NestedField, Schema } from '../format/types.ts'
-import type { UnboundSpec } from '../format/wire.ts'
+import { fileRowsFor, markingFor } from '../format/layout.ts'
+import { currentSnapshot, type TableMetadata } from '../format/metadata.ts'
+import { UnsupportedPartition } from '../format/partition.ts'
+import type { NestedField, Schema } from '../format/types.ts'
 import { pruneFiles, pruneManifests } from '../read/prune.ts'
-import { liveManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
-import {
-  type Compacted,
-  type Compaction,
-  compactFiles,
-  isWidening,
-  NO_FILES,
-  smallFiles,
-  widenFiles,
-} from './compaction.ts'
-import { type NextSchema, type PreviousSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
+import { liveManifestsOf, tableFilesOf } from '../read/scan.ts'
+import { type Compaction, compactFiles, isWidening, NO_FILES, smallFiles, widenFiles } from './compaction.ts'
+import { copySql, FileWriter, SORTED, sortedColumns, withRows } from './file-writer.ts'
 import { type Doubt, IncompatibleColumn, misfitText } from './fit.ts'
-import {
-  BATCH,
-  copySql,
-  count,
-  FileWriter,
-  instantSql,
-  mergeBatch,
-  SORTED,
-  sortedColumns,
-  withRows,
-} from './merge.ts'
-import type { WrittenDeletes } from './position-deletes.ts'
+import { BATCH, count, instantSql, mergeBatch } from './merge.ts'
 import { doubtsOf, fieldsWritten, selectForTable, selectForWrite } from './projection.ts'
 import { withTypesOfTable, writtenRows } from './refreshed-types.ts'
+import type { ResultWrite, TableChange } from './result-write.ts'
 import { metricsOf } from './stats.ts'
-import { valuelessColumns } from './valueless.ts'
-import { type NewDataFile, type NewDeleteFile, schemaAndSpecOf } from './write.ts'
+import { isMerge, type Shape, shapeOfResult, shapeWithFirstTypes, type WriteRules } from './table-shape.ts'
+import { schemaAndSpecOf } from './write.ts'
 import {
   type Candidate,
-  type MergeRules,
-  type OpenFiles,
   openCounted,
   ownNames,
   type Target,
   type WriteEngine,
   type WrittenFile,
 } from './write-engine.ts'
-
-/** The settings of a pipeline that control writing. */
-export type WriteRules = Readonly<
-  Pick<
-    PipelineConfig,
-    | 'mergeStrategy'
-    | 'uniqueKey'
-    | 'watermarkColumn'
-    | 'partitionColumn'
-    | 'partitionBy'
-    | 'targetFileSize'
-    | 'onSchemaChange'
-    | 'scdValidFrom'
-    | 'scdValidTo'
-  >
->
-
-/** The strategy cannot write the result. */
-export class UnsupportedWrite extends AuthorError {
-  override readonly name = 'UnsupportedWrite'
-}
-
-export interface ResultWrite {
-  readonly rules: WriteRules
-  /** A relation of the engine, in the result's order. */
-  readonly result: string
-  readonly columns: readonly Column[]
-  /** Null when the table does not exist yet. */
-  readonly table: TableMetadata | null
-  /** Makes the metadata of a table that does not exist yet. */
-  readonly stage: (shape: {
-    schema: Schema
-    partitionSpec: UnboundSpec
-    properties: Readonly<Record<string, string>>
-  }) => TableMetadata
-  /** The start time of new row versions, ISO 8601. */
-  readonly at: string
-  /** An absolute path to an empty directory. Both engines may write there. */
-  readonly directory: string
-  readonly reader: ManifestReader
-  readonly engine: WriteEngine
-  /** Opens another engine that can read these files of the table. */
-  readonly open: OpenFiles
-  /** The number of rows per new file in a table with `tableRows` rows. */
-  readonly fileRows?: (tableRows: number) => number
-  /** When rows of a table with `tableBytes` bytes are marked as deleted. */
-  readonly marking?: (tableBytes: number) => Marking
-}
-
-export interface TableChange {
-  readonly metadata: TableMetadata
-  readonly schema: NextSchema
-  readonly partitionSpec: UnboundSpec
-  /** Properties that the table gets. */
-  readonly properties: Readonly<Record<string, string>>
-  /** Null when the table stays unchanged. */
-  readonly operation: 'append' | 'overwrite' | 'rewrite' | null
-  readonly files: readonly WrittenFile[]
-  /** The table's files that `rewrite` replaces. */
-  readonly replaced: readonly TableFile[]
-  /** Positions of deleted rows in files that stay. */
-  readonly deletes: readonly WrittenDeletes[]
-  /** The change of the number of deleted rows in files of the table, without compaction. */
-  readonly deletedRows: number
-  /** New files with exactly the rows of the table's files that they replace. */
-  readonly compacted: Compacted
-  /** The number of inserted or changed rows. */
-  readonly rowsWritten: number
-  /** The number of rows that `scd2` ignores, because the open version of their key is newer. Default: 0. */
-  readonly olderRows?: number
-  /** The number of rows of the result that another row with the same key replaces. Default: 0. */
-  readonly repeatedRows?: number
-}
-
-/** All new files of a change: first those with changed rows, and delete files at the end. */
-export const addedFiles = ({ files, compacted, deletes }: TableChange): WrittenFile[] => [
-  ...files,
-  ...compacted.files,
-  ...deletes,
-]
-
-/** Divides the stored files of a change, which are in the order of `addedFiles`. */
-export function storedParts(
-  { files, compacted, deletes }: TableChange,
-  stored: readonly NewDataFile[],
-): { files: NewDataFile[]; compacted: NewDataFile[]; deletes: NewDeleteFile[] } {
-  const [first, second] = [files.length, files.length + compacted.files.length]
-  return {
-    files: stored.slice(0, first),
-    compacted: stored.slice(first, second),
-    deletes: stored.slice(second).flatMap((file, i) => {
-      const specId = deletes[i]?.specId
-      return specId === undefined ? [] : [{ ...file, specId, content: 'position-deletes' as const }]
-    }),
-  }
-}
-
-/** All files of the table that a change removes. */
-export const removedFiles = ({ replaced, compacted }: TableChange): TableFile[] => [
-  ...replaced,
-  ...compacted.replaced,
-]
 
 /**
  * Writes a result by its strategy. Nothing is stored: the files are local, and the table is unchanged. The engine fails with the
@@ -211,15 +78,6 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
   }
 }
 
-/** The shape of a result. A column of the table that never had a value takes the type of the result. */
-async function shapeWithFirstTypes(write: ResultWrite): Promise<Shape> {
-  const shape = shapeOfResult(write)
-  if (write.table === null) return shape
-  const doubtful = write.columns.filter((column) => doubtsOf([column], shape.schema).length > 0)
-  const valueless = await valuelessColumns(write.table, doubtful, write)
-  return valueless.size === 0 ? shape : shapeOfResult(write, valueless)
-}
-
 /**
  * Checks whether a result with these columns can be written, before any rows exist. Returns the columns whose values decide.
  * Throws the errors that `writeByStrategy` would throw for the columns. `table` is null when the table does not exist yet.
@@ -259,145 +117,6 @@ export function shapeTable(
     rowsWritten: 0,
     operation: isChanged ? 'append' : null,
   }
-}
-
-interface Shape {
-  readonly schema: Schema
-  readonly spec: Target['spec']
-  readonly change: Pick<TableChange, 'metadata' | 'schema' | 'partitionSpec' | 'properties'>
-  /** The number of rows in the table before the write. */
-  readonly tableRows: number
-  /** The size of the table's files before the write. */
-  readonly tableBytes: number
-  /** How rows are matched; null when the strategy matches no rows. */
-  readonly merge: MergeRules | null
-  /** The columns by which large files are sorted. */
-  readonly order: readonly NestedField[]
-  /** The size of a new file; null when rows are sorted by a key, because then files are cut by rows. */
-  readonly fileBytes: number | null
-}
-
-function shapeOfResult(
-  { rules, columns, table, stage, at }: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>,
-  valueless?: ReadonlySet<number>,
-): Shape {
-  const isHistory = rules.mergeStrategy === 'scd2'
-  const historyFields = isHistory ? historyColumns(rules, columns) : []
-  const previous = table ? { schema: currentSchema(table), lastColumnId: table['last-column-id'] } : undefined
-  const all = [...columns, ...historyFields]
-  const next = nextSchemaOf({ ...rules, columns: all, historyFields }, previous, valueless)
-  const partitionSpec = partitionSpecOf(rules.partitionBy, next.schema)
-  const properties = propertiesOf(rules, table)
-  const metadata = table ?? stage({ schema: next.schema, partitionSpec, properties })
-  const { schema, spec } = schemaAndSpecOf({ metadata, schema: next.schema, partitionSpec })
-  const fields = byName(schema.fields)
-  const fieldOf = (name: string): NestedField => {
-    const field = fields.get(name.toLowerCase())
-    if (field === undefined) throw new Error(`the schema has no column ${name}`)
-    return field
-  }
-  const keys = keysOf(rules, columns)
-  if (previous && isMerge(rules)) refuseNewKey(rules, keys, previous.schema)
-  const keyNames = new Set(keys.map((name) => name.toLowerCase()))
-  const history = isHistory
-    ? {
-        from: fieldOf(rules.scdValidFrom),
-        to: fieldOf(rules.scdValidTo),
-        values: columns
-          .map(({ name }) => fieldOf(name))
-          .filter(({ name }) => !keyNames.has(name.toLowerCase())),
-        version: byName(columns).has(rules.watermarkColumn.toLowerCase())
-          ? fieldOf(rules.watermarkColumn)
-          : null,
-        at,
-      }
-    : null
-  return {
-    schema,
-    spec,
-    change: { metadata, schema: next, partitionSpec, properties },
-    tableRows: table ? Number(currentSnapshot(table)?.summary['total-records'] ?? 0) : 0,
-    tableBytes: table ? Number(currentSnapshot(table)?.summary['total-files-size'] ?? 0) : 0,
-    merge: isMerge(rules) ? { keys: keys.map(fieldOf), history } : null,
-    order: keys.map(fieldOf),
-    fileBytes: keys.length > 0 ? null : (rules.targetFileSize ?? fileBytesOf(metadata.properties)),
-  }
-}
-
-function nextSchemaOf(
-  {
-    mergeStrategy,
-    onSchemaChange,
-    columns,
-    historyFields,
-  }: Pick<WriteRules, 'mergeStrategy' | 'onSchemaChange'> &
-    Record<'columns' | 'historyFields', readonly Column[]>,
-  previous: PreviousSchema | undefined,
-  valueless?: ReadonlySet<number>,
-): NextSchema {
-  if (previous && onSchemaChange === 'ignore') return schemaForAppend(historyFields, previous)
-  return previous && mergeStrategy !== 'full_refresh'
-    ? schemaForAppend(columns, previous, valueless)
-    : schemaForReplace(columns, previous)
-}
-
-/** All properties of a new table, or the one that the pipeline changes. */
-function propertiesOf({ targetFileSize }: WriteRules, table: TableMetadata | null): Record<string, string> {
-  if (table === null)
-    return { ...LAYOUT_PROPERTIES, [FILE_SIZE_PROPERTY]: String(targetFileSize ?? fileBytesOf({})) }
-  if (targetFileSize === null || table.properties?.[FILE_SIZE_PROPERTY] === String(targetFileSize)) return {}
-  return { [FILE_SIZE_PROPERTY]: String(targetFileSize) }
-}
-
-const isMerge = ({ mergeStrategy }: WriteRules): boolean =>
-  mergeStrategy !== 'full_refresh' && mergeStrategy !== 'append_only'
-
-/** The columns that match and cluster rows, spelled as in the result. */
-function keysOf(rules: WriteRules, columns: readonly Column[]): string[] {
-  const [key, names] =
-    rules.mergeStrategy === 'snapshot'
-      ? (['partition_column', [rules.partitionColumn]] as const)
-      : (['unique_key', rules.uniqueKey] as const)
-  const present = byName(columns)
-  const spelledNames = names.flatMap((name) => present.get(name.toLowerCase())?.name ?? [])
-  const missing = names.find((name) => !present.has(name.toLowerCase()))
-  if (isMerge(rules) && (missing !== undefined || names.every((name) => name === '')))
-    throw new UnsupportedWrite(
-      missing
-        ? `${key}: the result has no column ${JSON.stringify(missing)}, it has ${columns.map(({ name }) => name).join(', ')}`
-        : `merge_strategy ${rules.mergeStrategy} needs ${key}`,
-    )
-  return spelledNames
-}
-
-/** Rows of the table would have no value in a new key column, so no row of a result would ever match them. */
-function refuseNewKey({ mergeStrategy }: WriteRules, keys: readonly string[], { fields }: Schema): void {
-  const present = byName(fields)
-  const added = keys.find((name) => !present.has(name.toLowerCase()))
-  if (added === undefined) return
-  const key = mergeStrategy === 'snapshot' ? 'partition_column' : 'unique_key'
-  throw new UnsupportedWrite(
-    `${key}: the table has no column ${JSON.stringify(added)}, it has ${fields.map(({ name }) => name).join(', ')}: choose one of these, or use full_refresh to replace the table`,
-  )
-}
-
-const INSTANT = 'TIMESTAMP WITH TIME ZONE'
-
-function historyColumns({ scdValidFrom, scdValidTo }: WriteRules, columns: readonly Column[]): Column[] {
-  if (scdValidFrom.toLowerCase() === scdValidTo.toLowerCase())
-    throw new UnsupportedWrite(
-      `scd_valid_from and scd_valid_to name the same column ${JSON.stringify(scdValidTo)}`,
-    )
-  const present = byName(columns)
-  for (const [key, name] of [
-    ['scd_valid_from', scdValidFrom],
-    ['scd_valid_to', scdValidTo],
-  ] as const)
-    if (present.has(name.toLowerCase()))
-      throw new UnsupportedWrite(
-        `column ${JSON.stringify(name)} is written by scd2: leave it out of the result, or choose another ${key}`,
-      )
-  return [scdValidFrom, scdValidTo].map((name) => ({ name, type: INSTANT }))
 }
 
 /** Copies rows to files in the result's order. Columns that the result lacks are omitted, so readers see null. */

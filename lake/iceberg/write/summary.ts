@@ -1,6 +1,6 @@
 // The summary of a snapshot. Source: https://iceberg.apache.org/spec/#optional-snapshot-summary-fields
 
-import type { DataFile, ManifestFile } from '../format/manifest.ts'
+import type { DataFile, ManifestFile } from '../format/data-file.ts'
 import type { Snapshot } from '../format/wire.ts'
 import { liveEntries, type ManifestReader } from '../read/scan.ts'
 

@@ -1,8 +1,8 @@
 // The parts of a write: the engine, the files of the table, and the files that it writes.
 
 import assert from 'node:assert/strict'
+import type { PartitionTuple } from '../format/data-file.ts'
 import type { Marking } from '../format/layout.ts'
-import type { PartitionTuple } from '../format/manifest.ts'
 import type { PartitionSpec } from '../format/metadata.ts'
 import type { NestedField, Schema } from '../format/types.ts'
 import type { Query } from '../read/prune.ts'

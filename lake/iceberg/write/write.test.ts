@@ -5,17 +5,10 @@ import { checkRequirements } from '../format/requirements.ts'
 import type { Schema } from '../format/types.ts'
 import { applyUpdates, MAIN } from '../format/updates.ts'
 import { dataFilesOf, makeManifestReader, tableFilesOf } from '../read/scan.ts'
+import { MANIFEST_FILES_LIMIT, SMALL_MANIFESTS_LIMIT } from './manifest-writer.ts'
+import { type NewDataFile, replacedFiles } from './new-files.ts'
 import { newTable } from './new-table.ts'
-import {
-  MANIFEST_FILES_LIMIT,
-  type NewDataFile,
-  planCommit,
-  replacedFiles,
-  SMALL_MANIFESTS_LIMIT,
-  SNAPSHOTS_KEPT_LIMIT,
-  snapshotIdOf,
-  type Write,
-} from './write.ts'
+import { planCommit, SNAPSHOTS_KEPT_LIMIT, snapshotIdOf, type Write } from './write.ts'
 
 const uuid = '0f8fad5b-d9cb-469f-a165-70867728950e'
 const schema: Schema = {

@@ -2,30 +2,13 @@
 // sent here. So a commit that loses a race leaves only unreferenced objects. Sources:
 // https://iceberg.apache.org/spec/#snapshots, #sequence-numbers, #optional-snapshot-summary-fields
 
-import { manifestListLocation, manifestLocation } from '../format/location.ts'
-import {
-  type DataFile,
-  describeManifest,
-  type ManifestEntry,
-  type ManifestFile,
-  type PartitionTuple,
-  tupleText,
-  writeManifest,
-  writeManifestList,
-} from '../format/manifest.ts'
-import { partitionTypes } from '../format/manifest-schema.ts'
-import {
-  currentSchema,
-  currentSnapshot,
-  defaultSpec,
-  type FormatVersion,
-  type PartitionSpec,
-  type TableMetadata,
-  UnsupportedTable,
-} from '../format/metadata.ts'
-import { DELETED_RECORDS, deletedRecordsOf } from '../format/row-count.ts'
-import { fieldsOf, type Schema } from '../format/types.ts'
-import { applyUpdates, MAIN, schemaIdIn } from '../format/updates.ts'
+import type { DataFile, ManifestEntry, ManifestFile } from '../format/data-file.ts'
+import { manifestListLocation } from '../format/location.ts'
+import { writeManifestList } from '../format/manifest.ts'
+import { currentSchema, currentSnapshot, defaultSpec, type TableMetadata } from '../format/metadata.ts'
+import { schemaIdIn } from '../format/same-shape.ts'
+import type { Schema } from '../format/types.ts'
+import { applyUpdates, MAIN } from '../format/updates.ts'
 import type { Snapshot, TableRequirement, TableUpdate, UnboundSpec } from '../format/wire.ts'
 import { deleteId } from '../read/deletes.ts'
 import {
@@ -34,42 +17,29 @@ import {
   liveManifestsOf,
   type ManifestReader,
   readerWith,
-  type TableFile,
   tableFilesOf,
 } from '../read/scan.ts'
+import {
+  addedEntry,
+  asExisting,
+  type Context,
+  deletedRecords,
+  MANIFEST_FILES_LIMIT,
+  ManifestWriter,
+  partitionsIn,
+  SMALL_MANIFESTS_LIMIT,
+  type StoredObject,
+} from './manifest-writer.ts'
+import { movedTo, type NewDataFile, type NewDeleteFile, type ReplacedFiles } from './new-files.ts'
 import { creationUpdates } from './new-table.ts'
 import { withRowIds } from './row-ids.ts'
-import type { FileMetrics } from './stats.ts'
 import { countsOf, totalOf, totalsOf } from './summary.ts'
 
-/** A manifest with fewer files is small. Merging fills manifests up to this number. */
-export const MANIFEST_FILES_LIMIT = 5_000
-/** This many small manifests are merged, because a reader opens each manifest. */
-export const SMALL_MANIFESTS_LIMIT = 100
 /**
  * The number of snapshots in the metadata. Each takes 0.7 KB, and every commit reads, sends and writes all of them. The
  * catalog's commits outlive the snapshots.
  */
 export const SNAPSHOTS_KEPT_LIMIT = 25
-
-/** A data file that is already stored. */
-export interface NewDataFile extends FileMetrics {
-  readonly location: string
-  readonly partition?: PartitionTuple
-}
-
-/** A delete file that is already stored. Its spec and partition are those of the data files concerned. */
-export interface NewDeleteFile extends NewDataFile {
-  readonly content: 'position-deletes' | 'equality-deletes'
-  readonly specId: number
-  /** The compared columns of equality deletes. */
-  readonly equalityIds?: readonly number[]
-  /** `PUFFIN` for a deletion vector. Default: `PARQUET`. */
-  readonly format?: string
-  readonly referencedDataFile?: string
-  readonly contentOffset?: number
-  readonly contentSizeBytes?: number
-}
 
 export interface Write {
   readonly metadata: TableMetadata
@@ -101,8 +71,6 @@ export interface Write {
   readonly summary?: Readonly<Record<string, string>>
 }
 
-type ReplacedFiles = ReadonlyMap<string, ReadonlySet<string>>
-
 interface CompactedFiles {
   readonly files: readonly NewDataFile[]
   readonly replaced: ReplacedFiles
@@ -111,25 +79,12 @@ interface CompactedFiles {
   readonly uuid: string
 }
 
-/** Groups files of a table for `replaced`. */
-export function replacedFiles(files: readonly TableFile[]): ReplacedFiles {
-  const byManifest = Map.groupBy(files, ({ manifest }) => manifest)
-  return new Map(
-    Array.from(byManifest, ([manifest, own]) => [manifest, new Set(own.map(({ file }) => file.location))]),
-  )
-}
-
 export interface CommitPlan {
   /** The objects to store, in this order, before the request is sent. */
   readonly objects: readonly StoredObject[]
   readonly requirements: readonly TableRequirement[]
   readonly updates: readonly TableUpdate[]
   readonly snapshot: Snapshot
-}
-
-export interface StoredObject {
-  readonly location: string
-  readonly bytes: Uint8Array
 }
 
 /**
@@ -168,13 +123,7 @@ export const planReplacement = (
   write: Omit<Write, 'operation' | 'compacted'> & { smallManifestsLimit: number },
 ): Promise<CommitPlan> => planSnapshot({ ...write, operation: 'replace' })
 
-/** The same files, after a snapshot has perhaps moved their entries to its own manifests. */
-function movedTo(objects: readonly StoredObject[], replaced: ReplacedFiles = new Map()): ReplacedFiles {
-  const locations = new Set([...replaced.values()].flatMap((ofManifest) => [...ofManifest]))
-  return new Map([...replaced, ...objects.map(({ location }) => [location, locations] as const)])
-}
-
-type SnapshotWrite = Omit<Write, 'operation' | 'compacted'> & {
+export type SnapshotWrite = Omit<Write, 'operation' | 'compacted'> & {
   operation: Write['operation'] | 'replace'
   /** Default: `SMALL_MANIFESTS_LIMIT`. */
   smallManifestsLimit?: number
@@ -223,18 +172,6 @@ async function planSnapshot(write: SnapshotWrite): Promise<CommitPlan> {
   }
 }
 
-/** Tells the number of deleted rows when it is known and the table may have delete files. */
-function deletedRecords(
-  { operation, deletedRows }: SnapshotWrite,
-  parent: Snapshot | undefined,
-): Record<string, string> {
-  if (operation === 'overwrite' || deletedRows === undefined) return {}
-  const before = parent ? deletedRecordsOf(parent.summary) : 0
-  const mayHaveDeletes = deletedRows > 0 || Number(parent?.summary['total-delete-files'] ?? 0) > 0
-  if (before === null || !mayHaveDeletes) return {}
-  return { [DELETED_RECORDS]: String(Math.max(0, before + deletedRows)) }
-}
-
 /** The operation by the specification: an overwrite that removes nothing is an append. */
 function operationName(
   { added, deletes, removed }: Readonly<Record<'added' | 'deletes' | 'removed', number>>,
@@ -243,18 +180,6 @@ function operationName(
   if (requested === 'replace') return 'replace'
   if (removed + deletes === 0) return 'append'
   return added === 0 ? 'delete' : 'overwrite'
-}
-
-interface Context {
-  readonly snapshotId: bigint
-  readonly sequenceNumber: number
-  readonly schema: Schema
-  readonly isNewSchema: boolean
-  /** The spec of the new files, with the id that the catalog will assign. */
-  readonly spec: PartitionSpec
-  readonly table: TableMetadata
-  readonly formatVersion: FormatVersion
-  readonly uuid: string
 }
 
 function contextOf(write: SnapshotWrite): Context {
@@ -353,7 +278,7 @@ async function carryOverOrRemove(
 }
 
 /** Keeps the existing manifests of an append. Many small manifests are merged. */
-async function carryOver(
+export async function carryOver(
   before: readonly ManifestFile[],
   reader: ManifestReader,
   objects: ManifestWriter,
@@ -398,143 +323,6 @@ async function carryOverDeletes(
   }
   return dropped
 }
-
-/** The entry loses its metrics, because no reader prunes deleted files. */
-const asDeleted = (entry: ManifestEntry, snapshotId: bigint): ManifestEntry => ({
-  ...entry,
-  status: 'deleted',
-  snapshotId,
-  file: { ...entry.file, columns: new Map() },
-})
-
-const asExisting = (entry: ManifestEntry): ManifestEntry => ({ ...entry, status: 'existing' })
-
-const addedEntry = (
-  { specId: _, ...file }: NewDataFile & Pick<DataFile, 'content'> & { readonly specId?: number },
-  snapshotId: bigint,
-) =>
-  ({
-    status: 'added',
-    snapshotId,
-    sequenceNumber: null,
-    fileSequenceNumber: null,
-    file: { format: 'PARQUET', partition: {}, ...file },
-  }) satisfies ManifestEntry
-
-/** Collects the manifests of a snapshot: retained manifests and newly written ones. */
-class ManifestWriter {
-  readonly manifests: ManifestFile[] = []
-  readonly stored: StoredObject[] = []
-
-  constructor(private readonly context: Context) {}
-
-  carryOver(manifests: readonly ManifestFile[]) {
-    this.manifests.push(...manifests)
-  }
-
-  /** Rewrites the live entries of manifests through `change`, one manifest per spec and content. Returns the original entries. */
-  async rewrite(
-    manifests: readonly ManifestFile[],
-    reader: ManifestReader,
-    change: (entry: ManifestEntry) => ManifestEntry,
-  ): Promise<ManifestEntry[]> {
-    const all: ManifestEntry[] = []
-    for (const group of Map.groupBy(manifests, ({ specId, content }) => `${specId} ${content}`).values()) {
-      const entries = await liveEntries(group, reader)
-      this.add(entries.map(change), group[0])
-      all.push(...entries)
-    }
-    return all
-  }
-
-  /** Rewrites manifests and marks some of their files as deleted. Returns these files. */
-  async remove(
-    manifests: readonly ManifestFile[],
-    reader: ManifestReader,
-    isRemoved: (entry: ManifestEntry) => boolean,
-  ): Promise<DataFile[]> {
-    const { snapshotId } = this.context
-    const before = await this.rewrite(manifests, reader, (entry) =>
-      isRemoved(entry) ? asDeleted(entry, snapshotId) : asExisting(entry),
-    )
-    return before.filter(isRemoved).map((entry) => entry.file)
-  }
-
-  /**
-   * Removes all existing files and adds the new ones. One manifest lists both, if they have the same spec. Returns the removed
-   * files.
-   */
-  async replace(
-    manifests: readonly ManifestFile[],
-    reader: ManifestReader,
-    added: readonly ManifestEntry[],
-  ): Promise<DataFile[]> {
-    const { snapshotId, spec } = this.context
-    const newSpecId = spec['spec-id']
-    const hasNewSpec = ({ specId }: ManifestFile) => specId === newSpecId
-    const others = await this.remove(
-      manifests.filter((manifest) => !hasNewSpec(manifest)),
-      reader,
-      () => true,
-    )
-    const removedEntries = await liveEntries(manifests.filter(hasNewSpec), reader)
-    this.add([...removedEntries.map((entry) => asDeleted(entry, snapshotId)), ...added])
-    return [...others, ...removedEntries.map((entry) => entry.file)]
-  }
-
-  add(
-    entries: readonly ManifestEntry[],
-    { specId, content }: Pick<ManifestFile, 'specId' | 'content'> = {
-      specId: this.context.spec['spec-id'],
-      content: 'data',
-    },
-  ) {
-    const { table, formatVersion, snapshotId, sequenceNumber, uuid } = this.context
-    const spec = this.specOf(specId)
-    const schema = this.schemaOf(spec)
-    const partitions = partitionTypes(spec, schema)
-    for (let from = 0; from < entries.length; from += MANIFEST_FILES_LIMIT) {
-      const part = entries.slice(from, from + MANIFEST_FILES_LIMIT)
-      const location = manifestLocation(table.location, uuid, this.stored.length)
-      const bytes = writeManifest({ schema, spec, content, formatVersion }, part)
-      this.stored.push({ location, bytes })
-      const described = {
-        location,
-        sizeBytes: bytes.length,
-        specId,
-        snapshotId,
-        sequenceNumber,
-        content,
-        partitions,
-      }
-      this.manifests.push(describeManifest(part, described))
-    }
-  }
-
-  private specOf(id: number): PartitionSpec {
-    const { spec, table } = this.context
-    const match =
-      id === spec['spec-id']
-        ? spec
-        : table['partition-specs'].find((candidate) => candidate['spec-id'] === id)
-    if (!match) throw new UnsupportedTable(`the table has no partition spec ${id}`)
-    return match
-  }
-
-  /** The newest schema with all source columns of a spec. An old spec may use columns that no longer exist. */
-  private schemaOf({ fields }: PartitionSpec): Schema {
-    const { schema, table } = this.context
-    const hasSources = (candidate: Schema) => {
-      const ids = new Set([...fieldsOf(candidate)].map(({ id }) => id))
-      return fields.every((field) => ids.has(field['source-id']))
-    }
-    return [schema, ...table.schemas.toReversed()].find(hasSources) ?? schema
-  }
-}
-
-/** The partitions of files, each as a unique text. */
-const partitionsIn = (files: readonly Pick<NewDataFile, 'partition'>[]): Set<string> =>
-  new Set(files.map(({ partition = {} }) => tupleText(partition)))
 
 function snapshotOf(
   { metadata, at, uuid }: SnapshotWrite,

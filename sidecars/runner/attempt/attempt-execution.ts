@@ -1,6 +1,6 @@
 import { tableKey } from '../../../ground/names.ts'
 import { span } from '../../../ground/telemetry/spans.ts'
-import type { TableChange } from '../../../lake/iceberg/write/strategy.ts'
+import type { TableChange } from '../../../lake/iceberg/write/result-write.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { since, sized } from '../../core/amounts.ts'
 import { type Cost, costOfAll } from '../../core/process-usage.ts'

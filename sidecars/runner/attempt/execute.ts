@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { Column } from '../../../lake/iceberg/format/types.ts'
 import { pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
-import { addedFiles, type TableChange } from '../../../lake/iceberg/write/strategy.ts'
+import { addedFiles, type TableChange } from '../../../lake/iceberg/write/result-write.ts'
 import { counted, since, sized } from '../../core/amounts.ts'
 import { explained } from '../author/slips.ts'
 import { type Rendered, withLocation } from '../author/wording.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { limits } from '../core/limits.ts'
-import type { EngineLease } from '../engine/engine-leases.ts'
+import type { EngineLease } from '../engine/engine-lease.ts'
 import { makeCheckEngines } from './check-engine.ts'
 
 const { signal } = new AbortController()

@@ -1,5 +1,6 @@
 import { limits } from '../core/limits.ts'
-import { type EngineLease, makeRunSlots, type RunEngines } from '../engine/engine-leases.ts'
+import type { EngineLease, RunEngines } from '../engine/engine-lease.ts'
+import { makeRunSlots } from '../engine/engine-leases.ts'
 import type { TemplateProcess } from '../engine/template-process.ts'
 
 /** The engine of one check of a draft. It is acquired at the first use, because a draft of plain files needs none. */

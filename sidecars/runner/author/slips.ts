@@ -1,7 +1,7 @@
 import { LAYERS, tableKey } from '../../../ground/names.ts'
 import type { WrittenTable } from '../../../lake/engine/query-text.ts'
 import { NameError, parseTableName } from '../../../lake/pipeline/names.ts'
-import type { EngineLease } from '../engine/engine-leases.ts'
+import type { EngineLease } from '../engine/engine-lease.ts'
 import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
 import { schemaOf } from '../engine/sql-names.ts'
 import type { LakeSession } from '../session/lake-session.ts'

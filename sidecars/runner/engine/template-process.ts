@@ -1,7 +1,7 @@
 import { collecting, type RequestedNames, TemplateError } from '../../../lake/pipeline/template.ts'
 import type { WorkBudget } from '../../../lake/pipeline/template-engine.ts'
 import type { Collect } from '../../../lake/pipeline/validate.ts'
-import type { EngineLease } from './engine-leases.ts'
+import type { EngineLease } from './engine-lease.ts'
 import { NO_INSTANCE } from './engine-messages.ts'
 import { type RenderedText, type Rendering, renderPlain, type TemplateText } from './rendering.ts'
 

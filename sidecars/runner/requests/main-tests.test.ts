@@ -8,7 +8,7 @@ import {
 import { testDirectory } from '../../../tools/kit/directory.ts'
 import { NO_COST } from '../../core/process-usage.ts'
 import { limits } from '../core/limits.ts'
-import { type EngineLease, EnginesBusy, type RunEngines } from '../engine/engine-leases.ts'
+import { type EngineLease, EnginesBusy, type RunEngines } from '../engine/engine-lease.ts'
 import type { AnswerOf, EngineRequest } from '../engine/engine-messages.ts'
 import type { LakeSession } from '../session/lake-session.ts'
 import { noPython } from '../test-no-python.ts'

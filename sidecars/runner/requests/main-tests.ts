@@ -7,7 +7,7 @@ import { EngineEnded, onceMoreIfKilled } from '../../engine/engine-process.ts'
 import { findIn } from '../author/slips.ts'
 import { reasonOf } from '../author/wording.ts'
 import { limits } from '../core/limits.ts'
-import { EnginesBusy } from '../engine/engine-leases.ts'
+import { EnginesBusy } from '../engine/engine-lease.ts'
 import { sparkDialect, tableExpression } from '../engine/sql-names.ts'
 import {
   type AttemptResources,

@@ -13,11 +13,13 @@ import {
   planMaintenance,
   rewriteGroup,
 } from '../../../lake/iceberg/write/maintenance.ts'
-import { planReplacement, replacedFiles, SMALL_MANIFESTS_LIMIT } from '../../../lake/iceberg/write/write.ts'
+import { SMALL_MANIFESTS_LIMIT } from '../../../lake/iceberg/write/manifest-writer.ts'
+import { replacedFiles } from '../../../lake/iceberg/write/new-files.ts'
+import { planReplacement } from '../../../lake/iceberg/write/write.ts'
 import type { OpenFiles, WrittenFile } from '../../../lake/iceberg/write/write-engine.ts'
 import type { MaintainTableRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Attempts } from '../attempt/attempts.ts'
-import { EnginesBusy } from '../engine/engine-leases.ts'
+import { EnginesBusy } from '../engine/engine-lease.ts'
 import {
   type AttemptResources,
   type AttemptResourcesOptions,

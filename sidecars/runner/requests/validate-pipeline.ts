@@ -5,7 +5,7 @@ import type { RunnerService, ValidatePipelineRequest } from '../../../proto/gen/
 import { EngineEnded } from '../../engine/engine-process.ts'
 import type { CheckEngine } from '../author/check-engine.ts'
 import type { CheckSql } from '../author/sql-check.ts'
-import { EnginesBusy } from '../engine/engine-leases.ts'
+import { EnginesBusy } from '../engine/engine-lease.ts'
 import { collectIn } from '../engine/template-process.ts'
 import { makeSyntaxCheck, type SyntaxReport } from '../interpreter/check.ts'
 import type { Interpreters } from '../interpreter/interpreters.ts'

@@ -1,4 +1,4 @@
-import type { EngineLease } from '../engine/engine-leases.ts'
+import type { EngineLease } from '../engine/engine-lease.ts'
 import type { SqlParameters } from '../engine/engine-messages.ts'
 import type { Level } from './attempt-log.ts'
 

@@ -10,7 +10,7 @@ import {
 import { dataFilesOf } from '../../../lake/iceberg/read/scan.ts'
 import { pathsOf, readTable } from '../../../lake/iceberg/read/table-sql.ts'
 import { type ViewMetadata, viewSchema, viewSql } from '../../../lake/iceberg/views/view.ts'
-import type { EngineLease } from '../engine/engine-leases.ts'
+import type { EngineLease } from '../engine/engine-lease.ts'
 import { type LakeSession, openInstance } from '../session/lake-session.ts'
 import { writeEngine } from './table-write.ts'
 

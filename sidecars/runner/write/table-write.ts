@@ -8,30 +8,24 @@ import { type Column, columnsOf } from '../../../lake/iceberg/format/types.ts'
 import { pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
 import { IncompatibleColumn, misfitIn, misfitText } from '../../../lake/iceberg/write/fit.ts'
 import { foreignResult, type Result } from '../../../lake/iceberg/write/foreign-result.ts'
+import { type NewDataFile, replacedFiles } from '../../../lake/iceberg/write/new-files.ts'
 import { newTable } from '../../../lake/iceberg/write/new-table.ts'
 import { namesWithoutValues } from '../../../lake/iceberg/write/refreshed-types.ts'
-import { schemaDifference, settleSchema } from '../../../lake/iceberg/write/schema-change.ts'
-import { copyResultFrom } from '../../../lake/iceberg/write/stats.ts'
 import {
   addedFiles,
-  checkWrite,
   type ResultWrite,
   storedParts,
   type TableChange,
-  UnsupportedWrite,
-  type WriteRules,
-  writeByStrategy,
-} from '../../../lake/iceberg/write/strategy.ts'
-import {
-  type CommitPlan,
-  type NewDataFile,
-  planCommit,
-  replacedFiles,
-} from '../../../lake/iceberg/write/write.ts'
+} from '../../../lake/iceberg/write/result-write.ts'
+import { schemaDifference, settleSchema } from '../../../lake/iceberg/write/schema-change.ts'
+import { copyResultFrom } from '../../../lake/iceberg/write/stats.ts'
+import { checkWrite, writeByStrategy } from '../../../lake/iceberg/write/strategy.ts'
+import { UnsupportedWrite, type WriteRules } from '../../../lake/iceberg/write/table-shape.ts'
+import { type CommitPlan, planCommit } from '../../../lake/iceberg/write/write.ts'
 import type { WriteEngine, WrittenFile } from '../../../lake/iceberg/write/write-engine.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import { reasonOf } from '../author/wording.ts'
-import type { EngineLease } from '../engine/engine-leases.ts'
+import type { EngineLease } from '../engine/engine-lease.ts'
 import { EngineFault, RESULT } from '../engine/engine-messages.ts'
 import { type LakeSession, openInstance } from '../session/lake-session.ts'
 
