@@ -159,6 +159,6 @@ export interface Point {
 }
 
 /** Arrows within one outermost state stay short, at the cost of arrows between outermost states. */
-export const INNER_WEIGHT = 4
+const INNER_WEIGHT = 4
 
-export const outermost = (path: string) => path.split('.')[0]
+const outermost = (path: string) => path.split('.')[0]

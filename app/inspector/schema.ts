@@ -10,7 +10,7 @@ export const STEPS_MAX = 500
 export const MACHINE_NAMES = ['run', 'draft', 'trigger'] as const
 export type MachineName = (typeof MACHINE_NAMES)[number]
 
-export const Machine = literals(MACHINE_NAMES, {
+const Machine = literals(MACHINE_NAMES, {
   title: 'Machine',
   description: 'The state machine',
   examples: ['run'],
@@ -48,7 +48,7 @@ const TransitionDefinition = t.Object(
   { title: 'TransitionDefinition' },
 )
 export type TransitionDefinition = typeof TransitionDefinition.static
-export const DefinitionBody = t.Object(
+const DefinitionBody = t.Object(
   {
     machine: Machine,
     version: t.Integer(),

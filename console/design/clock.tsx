@@ -25,7 +25,7 @@ function subscribe(listener: () => void) {
 }
 
 /** The present time, renewed every 5 seconds. */
-const useNow = (): Date => useSyncExternalStore(subscribe, () => current)
+export const useNow = (): Date => useSyncExternalStore(subscribe, () => current)
 
 export const now = (): Date => new Date()
 

@@ -1,6 +1,6 @@
 import type { TableName } from '../../ground/names.ts'
 import type { IcebergType, NestedField, Schema } from '../../lake/iceberg/format/types.ts'
-import type { WriteRules } from '../../lake/iceberg/write/table-shape.ts'
+import type { WriteRules } from '../../lake/iceberg/write/result-write.ts'
 import { quoteName, stringLiteral, tableIn } from './dialect.ts'
 import { relationOf } from './query-check.ts'
 

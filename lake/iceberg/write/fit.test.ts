@@ -3,7 +3,7 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readIndependently, useTestLake } from '../test-lake.ts'
 import { misfitIn } from './fit.ts'
-import type { WriteRules } from './table-shape.ts'
+import type { WriteRules } from './result-write.ts'
 
 setDefaultTimeout(60_000)
 

@@ -6,7 +6,7 @@ import { AuthorError } from '../../pipeline/author-error.ts'
 import { byName } from '../format/fields.ts'
 import { currentSchema, type TableMetadata } from '../format/metadata.ts'
 import type { Column } from '../format/types.ts'
-import type { WriteRules } from './table-shape.ts'
+import type { WriteRules } from './result-write.ts'
 
 /** No column of the result is a column of its table. */
 class ForeignResult extends AuthorError {

@@ -8,23 +8,15 @@ import {
   type TableMetadata,
   UnsupportedTable,
 } from '../format/metadata.ts'
-import { DELETED_RECORDS, deletedRecordsOf } from '../format/row-count.ts'
 import { fieldsOf, type Schema } from '../format/types.ts'
-import type { Snapshot } from '../format/wire.ts'
 import { liveEntries, type ManifestReader } from '../read/scan.ts'
-import type { NewDataFile } from './new-files.ts'
-import type { SnapshotWrite } from './write.ts'
+import type { NewDataFile, StoredObject } from './new-files.ts'
 
 /** A manifest with fewer files is small. Merging fills manifests up to this number. */
 export const MANIFEST_FILES_LIMIT = 5_000
 
 /** This many small manifests are merged, because a reader opens each manifest. */
 export const SMALL_MANIFESTS_LIMIT = 100
-
-export interface StoredObject {
-  readonly location: string
-  readonly bytes: Uint8Array
-}
 
 export interface Context {
   readonly snapshotId: bigint
@@ -174,15 +166,3 @@ export class ManifestWriter {
 /** The partitions of files, each as a unique text. */
 export const partitionsIn = (files: readonly Pick<NewDataFile, 'partition'>[]): Set<string> =>
   new Set(files.map(({ partition = {} }) => tupleText(partition)))
-
-/** Tells the number of deleted rows when it is known and the table may have delete files. */
-export function deletedRecords(
-  { operation, deletedRows }: SnapshotWrite,
-  parent: Snapshot | undefined,
-): Record<string, string> {
-  if (operation === 'overwrite' || deletedRows === undefined) return {}
-  const before = parent ? deletedRecordsOf(parent.summary) : 0
-  const mayHaveDeletes = deletedRows > 0 || Number(parent?.summary['total-delete-files'] ?? 0) > 0
-  if (before === null || !mayHaveDeletes) return {}
-  return { [DELETED_RECORDS]: String(Math.max(0, before + deletedRows)) }
-}

@@ -1,6 +1,5 @@
 import type { PartitionTuple } from '../format/data-file.ts'
 import type { TableFile } from '../read/scan.ts'
-import type { StoredObject } from './manifest-writer.ts'
 import type { FileMetrics } from './stats.ts'
 
 /** A data file that is already stored. */
@@ -39,4 +38,9 @@ export function movedTo(
 ): ReplacedFiles {
   const locations = new Set([...replaced.values()].flatMap((ofManifest) => [...ofManifest]))
   return new Map([...replaced, ...objects.map(({ location }) => [location, locations] as const)])
+}
+
+export interface StoredObject {
+  readonly location: string
+  readonly bytes: Uint8Array
 }

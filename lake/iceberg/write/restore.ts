@@ -10,13 +10,14 @@ import {
   type TableMetadata,
 } from '../format/metadata.ts'
 import { DELETED_RECORDS } from '../format/row-count.ts'
+import { snapshotIdOf } from '../format/snapshot-id.ts'
 import { applyUpdates, MAIN } from '../format/updates.ts'
 import type { Snapshot, TableUpdate } from '../format/wire.ts'
 import { type ChangedFiles, changedFiles, manifestsOf } from '../read/changed-files.ts'
 import { liveFiles, type ManifestReader } from '../read/scan.ts'
-import type { StoredObject } from './manifest-writer.ts'
+import type { StoredObject } from './new-files.ts'
 import { withRowIds } from './row-ids.ts'
-import { expiredSnapshots, snapshotIdOf } from './write.ts'
+import { expiredSnapshots } from './write.ts'
 
 interface Restore {
   /** The table now. */

@@ -1,3 +1,5 @@
+import { AuthorError } from '../../pipeline/author-error.ts'
+import type { PipelineConfig } from '../../pipeline/config.ts'
 import type { Marking } from '../format/layout.ts'
 import type { TableMetadata } from '../format/metadata.ts'
 import type { Column, Schema } from '../format/types.ts'
@@ -7,7 +9,6 @@ import type { Compacted } from './compaction.ts'
 import type { NextSchema } from './evolution.ts'
 import type { NewDataFile, NewDeleteFile } from './new-files.ts'
 import type { WrittenDeletes } from './position-deletes.ts'
-import type { WriteRules } from './table-shape.ts'
 import type { OpenFiles, WriteEngine, WrittenFile } from './write-engine.ts'
 
 export interface ResultWrite {
@@ -90,3 +91,24 @@ export const removedFiles = ({ replaced, compacted }: TableChange): TableFile[] 
   ...replaced,
   ...compacted.replaced,
 ]
+
+/** The settings of a pipeline that control writing. */
+export type WriteRules = Readonly<
+  Pick<
+    PipelineConfig,
+    | 'mergeStrategy'
+    | 'uniqueKey'
+    | 'watermarkColumn'
+    | 'partitionColumn'
+    | 'partitionBy'
+    | 'targetFileSize'
+    | 'onSchemaChange'
+    | 'scdValidFrom'
+    | 'scdValidTo'
+  >
+>
+
+/** The strategy cannot write the result. */
+export class UnsupportedWrite extends AuthorError {
+  override readonly name = 'UnsupportedWrite'
+}

@@ -13,8 +13,7 @@ import { pruneManifests } from '../read/prune.ts'
 import { liveManifestsOf, tableFilesOf } from '../read/scan.ts'
 import { readTable } from '../read/table-sql.ts'
 import { readIndependently, useTestLake } from '../test-lake.ts'
-import type { TableChange } from './result-write.ts'
-import type { WriteRules } from './table-shape.ts'
+import type { TableChange, WriteRules } from './result-write.ts'
 
 setDefaultTimeout(120_000)
 

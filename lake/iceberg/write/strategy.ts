@@ -14,9 +14,9 @@ import { type Doubt, IncompatibleColumn, misfitText } from './fit.ts'
 import { BATCH, count, instantSql, mergeBatch } from './merge.ts'
 import { doubtsOf, fieldsWritten, selectForTable, selectForWrite } from './projection.ts'
 import { withTypesOfTable, writtenRows } from './refreshed-types.ts'
-import type { ResultWrite, TableChange } from './result-write.ts'
+import type { ResultWrite, TableChange, WriteRules } from './result-write.ts'
 import { metricsOf } from './stats.ts'
-import { isMerge, type Shape, shapeOfResult, shapeWithFirstTypes, type WriteRules } from './table-shape.ts'
+import { isMerge, type Shape, shapeOfResult, shapeWithFirstTypes } from './table-shape.ts'
 import { schemaAndSpecOf } from './write.ts'
 import {
   type Candidate,

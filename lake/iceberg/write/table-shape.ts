@@ -1,5 +1,3 @@
-import { AuthorError } from '../../pipeline/author-error.ts'
-import type { PipelineConfig } from '../../pipeline/config.ts'
 import { byName } from '../format/fields.ts'
 import { FILE_SIZE_PROPERTY, fileBytesOf, LAYOUT_PROPERTIES } from '../format/layout.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
@@ -7,31 +5,10 @@ import { partitionSpecOf } from '../format/partition.ts'
 import type { Column, NestedField, Schema } from '../format/types.ts'
 import { type NextSchema, type PreviousSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
 import { doubtsOf } from './projection.ts'
-import type { ResultWrite, TableChange } from './result-write.ts'
+import { type ResultWrite, type TableChange, UnsupportedWrite, type WriteRules } from './result-write.ts'
 import { valuelessColumns } from './valueless.ts'
 import { schemaAndSpecOf } from './write.ts'
 import type { MergeRules, Target } from './write-engine.ts'
-
-/** The settings of a pipeline that control writing. */
-export type WriteRules = Readonly<
-  Pick<
-    PipelineConfig,
-    | 'mergeStrategy'
-    | 'uniqueKey'
-    | 'watermarkColumn'
-    | 'partitionColumn'
-    | 'partitionBy'
-    | 'targetFileSize'
-    | 'onSchemaChange'
-    | 'scdValidFrom'
-    | 'scdValidTo'
-  >
->
-
-/** The strategy cannot write the result. */
-export class UnsupportedWrite extends AuthorError {
-  override readonly name = 'UnsupportedWrite'
-}
 
 /** The shape of a result. A column of the table that never had a value takes the type of the result. */
 export async function shapeWithFirstTypes(write: ResultWrite): Promise<Shape> {

@@ -6,7 +6,9 @@ import type { DataFile, ManifestEntry, ManifestFile } from '../format/data-file.
 import { manifestListLocation } from '../format/location.ts'
 import { writeManifestList } from '../format/manifest.ts'
 import { currentSchema, currentSnapshot, defaultSpec, type TableMetadata } from '../format/metadata.ts'
+import { DELETED_RECORDS, deletedRecordsOf } from '../format/row-count.ts'
 import { schemaIdIn } from '../format/same-shape.ts'
+import { snapshotIdOf } from '../format/snapshot-id.ts'
 import type { Schema } from '../format/types.ts'
 import { applyUpdates, MAIN } from '../format/updates.ts'
 import type { Snapshot, TableRequirement, TableUpdate, UnboundSpec } from '../format/wire.ts'
@@ -23,14 +25,18 @@ import {
   addedEntry,
   asExisting,
   type Context,
-  deletedRecords,
   MANIFEST_FILES_LIMIT,
   ManifestWriter,
   partitionsIn,
   SMALL_MANIFESTS_LIMIT,
-  type StoredObject,
 } from './manifest-writer.ts'
-import { movedTo, type NewDataFile, type NewDeleteFile, type ReplacedFiles } from './new-files.ts'
+import {
+  movedTo,
+  type NewDataFile,
+  type NewDeleteFile,
+  type ReplacedFiles,
+  type StoredObject,
+} from './new-files.ts'
 import { creationUpdates } from './new-table.ts'
 import { withRowIds } from './row-ids.ts'
 import { countsOf, totalOf, totalsOf } from './summary.ts'
@@ -123,7 +129,7 @@ export const planReplacement = (
   write: Omit<Write, 'operation' | 'compacted'> & { smallManifestsLimit: number },
 ): Promise<CommitPlan> => planSnapshot({ ...write, operation: 'replace' })
 
-export type SnapshotWrite = Omit<Write, 'operation' | 'compacted'> & {
+type SnapshotWrite = Omit<Write, 'operation' | 'compacted'> & {
   operation: Write['operation'] | 'replace'
   /** Default: `SMALL_MANIFESTS_LIMIT`. */
   smallManifestsLimit?: number
@@ -233,13 +239,6 @@ function shapeUpdates({
   ]
 }
 
-/** Derives a positive 63-bit id from the 128 bits of a uuid. */
-export function snapshotIdOf(uuid: string): bigint {
-  const bits = BigInt(`0x${uuid.replaceAll('-', '')}`)
-  const folded = BigInt.asUintN(63, bits ^ (bits >> 64n))
-  return folded === 0n ? 1n : folded
-}
-
 /**
  * Adds existing manifests of data files without the removed files to the snapshot, then the new files. Returns the removed
  * files.
@@ -278,7 +277,7 @@ async function carryOverOrRemove(
 }
 
 /** Keeps the existing manifests of an append. Many small manifests are merged. */
-export async function carryOver(
+async function carryOver(
   before: readonly ManifestFile[],
   reader: ManifestReader,
   objects: ManifestWriter,
@@ -383,4 +382,16 @@ export function expiredSnapshots({ snapshots, refs }: TableMetadata): bigint[] {
     .slice(0, Math.max(0, snapshots.length + 1 - SNAPSHOTS_KEPT_LIMIT))
     .map((snapshot) => snapshot['snapshot-id'])
     .filter((id) => !named.has(id))
+}
+
+/** Tells the number of deleted rows when it is known and the table may have delete files. */
+function deletedRecords(
+  { operation, deletedRows }: SnapshotWrite,
+  parent: Snapshot | undefined,
+): Record<string, string> {
+  if (operation === 'overwrite' || deletedRows === undefined) return {}
+  const before = parent ? deletedRecordsOf(parent.summary) : 0
+  const mayHaveDeletes = deletedRows > 0 || Number(parent?.summary['total-delete-files'] ?? 0) > 0
+  if (before === null || !mayHaveDeletes) return {}
+  return { [DELETED_RECORDS]: String(Math.max(0, before + deletedRows)) }
 }

@@ -1,7 +1,7 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { LAYERS, layerOf, type TableName, tableKey } from '../../../ground/names.ts'
 import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
-import type { WriteRules } from '../../../lake/iceberg/write/table-shape.ts'
+import type { WriteRules } from '../../../lake/iceberg/write/result-write.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { type PipelineConfig, parseConfig, problemText } from '../../../lake/pipeline/config.ts'
 import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'

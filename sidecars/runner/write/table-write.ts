@@ -16,11 +16,12 @@ import {
   type ResultWrite,
   storedParts,
   type TableChange,
+  UnsupportedWrite,
+  type WriteRules,
 } from '../../../lake/iceberg/write/result-write.ts'
 import { schemaDifference, settleSchema } from '../../../lake/iceberg/write/schema-change.ts'
 import { copyResultFrom } from '../../../lake/iceberg/write/stats.ts'
 import { checkWrite, writeByStrategy } from '../../../lake/iceberg/write/strategy.ts'
-import { UnsupportedWrite, type WriteRules } from '../../../lake/iceberg/write/table-shape.ts'
 import { type CommitPlan, planCommit } from '../../../lake/iceberg/write/write.ts'
 import type { WriteEngine, WrittenFile } from '../../../lake/iceberg/write/write-engine.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
