@@ -1,0 +1,34 @@
+import { expect, test } from 'bun:test'
+import { exportProblems } from './exports.ts'
+
+const problemsOf = (files: Record<string, string>) =>
+  exportProblems(Object.entries(files).map(([path, source]) => ({ path, source })))
+
+test('an export that no other file imports is reported', () => {
+  const files = { 'app/a.ts': 'export const a = 1\nexport interface B {}\n', 'app/c.ts': '' }
+  expect(problemsOf(files)).toEqual([
+    'app/a.ts: nothing imports a; delete it, or the word export',
+    'app/a.ts: nothing imports B; delete it, or the word export',
+  ])
+})
+
+test.each([
+  `import { a, type B as C } from './a.ts'`,
+  `import {\n  a,\n  type B,\n} from './a.ts'`,
+  `import * as all from './a.ts'`,
+  `const all = await import('./a.ts')`,
+])('an export is in use by %s', (source) => {
+  expect(
+    problemsOf({ 'app/a.ts': 'export const a = 1\nexport interface B {}\n', 'app/c.ts': source }),
+  ).toEqual([])
+})
+
+test('a file that only re-exports is reported, though its names are imported', () => {
+  expect(
+    problemsOf({
+      'app/a.ts': 'export const a = 1\n',
+      'app/b.ts': `// Names for others.\nexport { a } from './a.ts'\n`,
+      'app/c.ts': `import { a } from './b.ts'`,
+    }),
+  ).toEqual(['app/b.ts: only re-exports; import from the files themselves'])
+})
