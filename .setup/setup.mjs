@@ -59,7 +59,7 @@ const dependenciesHash = () =>
 
 /** Changes with every source that the console bundles and with the versions of its libraries. */
 function consoleHash() {
-  const folders = [join(root, 'console'), join(root, 'lake', 'pipeline')]
+  const folders = [join(root, 'console'), join(root, 'ground'), join(root, 'lake', 'pipeline')]
   const paths = folders
     .flatMap((folder) => readdirSync(folder, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile() && /\.(tsx?|css|svg)$/.test(entry.name))

@@ -4,7 +4,6 @@ import { drizzle as drizzleOver } from 'drizzle-orm/pg-proxy'
 import { drizzle, type PostgresJsDatabase } from 'drizzle-orm/postgres-js'
 import { migrate as applyMigrations } from 'drizzle-orm/postgres-js/migrator'
 import postgres from 'postgres'
-import * as schema from './schema/index.ts'
 import type { Sql, SqlTx } from './sql.ts'
 import { type Patience, type Supervisor, startSupervisor } from './supervisor.ts'
 import { withTransactions } from './transaction.ts'
@@ -12,7 +11,7 @@ import { withTransactions } from './transaction.ts'
 export type { Sql, SqlTx } from './sql.ts'
 export { inTransaction } from './transaction.ts'
 
-export type Db = PostgresJsDatabase<typeof schema>
+export type Db = PostgresJsDatabase
 /** A transaction of the typed pool. `Queryable` is a transaction or the pool itself. */
 export type Tx = Parameters<Parameters<Db['transaction']>[0]>[0]
 export type Queryable = Db | Tx
@@ -22,19 +21,16 @@ export type Queryable = Db | Tx
  * the driver, so JSON parameters are parsed again. The typed pool has a Tx of its own.
  */
 export const typedIn = (tx: SqlTx): Tx =>
-  drizzleOver(
-    async (text, params, _method, typings) => ({
-      rows: await tx
-        .unsafe(
-          text,
-          params.map((value, at) =>
-            typings?.[at] === 'json' && typeof value === 'string' ? tx.json(JSON.parse(value)) : value,
-          ),
-        )
-        .values(),
-    }),
-    { schema },
-  ) as unknown as Tx
+  drizzleOver(async (text, params, _method, typings) => ({
+    rows: await tx
+      .unsafe(
+        text,
+        params.map((value, at) =>
+          typings?.[at] === 'json' && typeof value === 'string' ? tx.json(JSON.parse(value)) : value,
+        ),
+      )
+      .values(),
+  })) as unknown as Tx
 
 /**
  * A transaction that commits only while its caller is the leader. Returns null and changes nothing when the caller no longer
@@ -94,7 +90,7 @@ export function openDatabase(
   }
   return {
     // Drizzle replaces the codecs of its client, so the typed pool has its own client.
-    db: drizzle(open(connections, application, drizzle), { schema }),
+    db: drizzle(open(connections, application, drizzle)),
     sql: open(rawConnections, application),
     session: (does) => open(1, `${application} ${does}`),
     async close() {

@@ -2,6 +2,6 @@ import { defineConfig } from 'drizzle-kit'
 
 export default defineConfig({
   dialect: 'postgresql',
-  schema: './drizzle/schema/index.ts',
+  schema: './drizzle/schema/*.ts',
   out: './drizzle/migrations',
 })

@@ -1,6 +1,6 @@
 // Conditions that find a live pipeline by name, shared by several stores. The name of a deleted pipeline can be used again.
 import { and, eq, isNull } from 'drizzle-orm'
-import { pipelines } from './schema/index.ts'
+import { pipelines } from './schema/pipeline.ts'
 import type { Part, Sql, SqlTx } from './sql.ts'
 
 export interface PipelineName {

@@ -3,7 +3,8 @@ import { eq } from 'drizzle-orm'
 import type { Queryable } from './client.ts'
 import { isLive, type PipelineName } from './live-pipeline.ts'
 import { computed } from './rows.ts'
-import { namespaces, pipelines, type Review } from './schema/index.ts'
+import { namespaces, type Review } from './schema/namespace.ts'
+import { pipelines } from './schema/pipeline.ts'
 
 /** The rules for the table that a row of raw SQL names. `name` is the column with the name of the table. */
 export const rulesOf = (row: string, name = 'name') =>

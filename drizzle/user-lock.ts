@@ -1,7 +1,8 @@
 // Serializes the creations of one user, so that concurrent requests cannot exceed the user's share of a limit (app/core/shares.ts).
 import { eq, type SQL, sql } from 'drizzle-orm'
 import type { SqlTx, Tx } from './client.ts'
-import type { landingZones, namespaces } from './schema/index.ts'
+import type { landingZones } from './schema/landing.ts'
+import type { namespaces } from './schema/namespace.ts'
 import type { Part } from './sql.ts'
 
 /** Class of the advisory locks for users. Two users with the same hash only wait for each other needlessly. */

@@ -3,7 +3,6 @@ import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
 import type { ObjectStore } from '../app/objects/port.ts'
 import { type Db, type Sql, STARTUP_PADDING } from '../drizzle/client.ts'
-import * as schema from '../drizzle/schema/index.ts'
 import { withTransactions } from '../drizzle/transaction.ts'
 import { LOCK_TIMEOUT_MS, type SimulatedDatabase } from './database.ts'
 import { type Fault, type Holder, Wire } from './wire.ts'
@@ -63,7 +62,7 @@ export async function openConnections(database: SimulatedDatabase): Promise<Conn
   await Promise.all([typed`select 1`, sql`select 1`])
   return {
     sql,
-    db: drizzle(typed, { schema }),
+    db: drizzle(typed),
     wires,
     hold: (next) => {
       holder = next

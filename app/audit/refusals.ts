@@ -53,6 +53,9 @@ export function makeRefusals(newId: NewId) {
         at: nowMs,
         count: 0,
       }
+      // A row with requests of several users belongs to none of them.
+      if (row.userId !== refusal.userId) row.userId = ''
+      if (row.key !== refusal.key) row.key = ''
       row.count++
       counting.set(refusal.status, row)
       changed.add(row)

@@ -20,7 +20,7 @@ export const auditRoutes = (audit: AuditService) =>
         operationId: 'listAuditEntries',
         summary: 'List the audit log',
         description:
-          'Lists every POST, PUT and DELETE request under `/api/v1`, newest first. The first ten refused requests of an address in a minute have separate entries; further ones are counted in one entry per status. The answer is 404 when the audit log is off (`AUDIT=off`).',
+          'Lists every POST, PUT and DELETE request under `/api/v1`, newest first. Requests refused before their sender is known, and those over a rate limit, are counted in one entry per minute and status. The answer is 404 when the audit log is off (`AUDIT=off`).',
       },
     },
   )

@@ -1,6 +1,6 @@
 // Gated merges of branches into main, and rebases. No transaction is open while tests are evaluated. See ADR 43.
 import { type Sql, type SqlTx, typedIn } from '../../drizzle/client.ts'
-import type { Review } from '../../drizzle/schema/index.ts'
+import type { Review } from '../../drizzle/schema/namespace.ts'
 import { DEFAULT_NAMESPACE, type TableName, tableKey } from '../../ground/names.ts'
 import { parseTableName } from '../../lake/pipeline/names.ts'
 import type { Reader } from '../access/code-visibility.ts'

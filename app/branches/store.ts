@@ -2,7 +2,8 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../drizzle/client.ts'
 import { computed, pick, type RowOf, select } from '../../drizzle/rows.ts'
-import { branchEntries, runs } from '../../drizzle/schema/index.ts'
+import { branchEntries } from '../../drizzle/schema/catalog.ts'
+import { runs } from '../../drizzle/schema/run.ts'
 import type { Layer } from '../core/names.ts'
 
 const DRAFT = {

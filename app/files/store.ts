@@ -1,6 +1,7 @@
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { pick, select } from '../../drizzle/rows.ts'
-import { landingZones, pipelines } from '../../drizzle/schema/index.ts'
+import { landingZones } from '../../drizzle/schema/landing.ts'
+import { pipelines } from '../../drizzle/schema/pipeline.ts'
 
 /** Class of the advisory locks for paths. Two paths with the same hash only wait for each other needlessly. */
 const PATHS = 1_347_571_784

@@ -2,7 +2,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../drizzle/client.ts'
 import { COUNT, computed, only, pick, present, type RowOf, select } from '../../drizzle/rows.ts'
-import { lakeContents } from '../../drizzle/schema/index.ts'
+import { lakeContents } from '../../drizzle/schema/catalog.ts'
 import type { Part } from '../../drizzle/sql.ts'
 import { type TableName, tableKey } from '../../ground/names.ts'
 import type { Page } from '../core/pagination.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import type { SqlTx } from '../../drizzle/client.ts'
-import { secrets } from '../../drizzle/schema/index.ts'
+import { secrets } from '../../drizzle/schema/system.ts'
 import { until } from '../../tools/kit/until.ts'
 import { useDatabase } from '../../tools/service/database.ts'
 import { newId } from '../core/ids.ts'

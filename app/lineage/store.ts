@@ -2,14 +2,10 @@ import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../drizzle/client.ts'
 import { latestOnMain } from '../../drizzle/main-runs.ts'
 import { computed, nullable, pick, type RowOf, select } from '../../drizzle/rows.ts'
-import {
-  lakeContents,
-  landingZones,
-  mainEntries,
-  pipelines,
-  pipelineVersions,
-  runs,
-} from '../../drizzle/schema/index.ts'
+import { lakeContents, mainEntries } from '../../drizzle/schema/catalog.ts'
+import { landingZones } from '../../drizzle/schema/landing.ts'
+import { pipelines, pipelineVersions } from '../../drizzle/schema/pipeline.ts'
+import { runs } from '../../drizzle/schema/run.ts'
 import type { Part } from '../../drizzle/sql.ts'
 import { andVisibleId, andVisibleTable } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../ground/names.ts'

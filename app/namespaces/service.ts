@@ -1,5 +1,5 @@
 import type { Db, Tx } from '../../drizzle/client.ts'
-import type { Protection, Review } from '../../drizzle/schema/index.ts'
+import type { Protection, Review } from '../../drizzle/schema/namespace.ts'
 import { DEFAULT_NAMESPACE } from '../../ground/names.ts'
 import { assignUnowned, deleteGrantsOf } from '../access/service.ts'
 import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../core/access.ts'

@@ -1,14 +1,10 @@
 import assert from 'node:assert'
 import { and, asc, count, eq, isNotNull, isNull } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../drizzle/client.ts'
-import {
-  branchEntries,
-  lakeRefs,
-  landingZones,
-  mainEntries,
-  namespaces,
-  pipelines,
-} from '../../drizzle/schema/index.ts'
+import { branchEntries, lakeRefs, mainEntries } from '../../drizzle/schema/catalog.ts'
+import { landingZones } from '../../drizzle/schema/landing.ts'
+import { namespaces } from '../../drizzle/schema/namespace.ts'
+import { pipelines } from '../../drizzle/schema/pipeline.ts'
 import { countOwned } from '../../drizzle/user-lock.ts'
 import { isVisibleName } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'

@@ -1,4 +1,4 @@
-import type { PinnedFiles } from '../../drizzle/schema/index.ts'
+import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { invalid } from '../core/errors.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { everyObject } from '../files/listing.ts'

@@ -1,5 +1,5 @@
 import type { Db, Sql, Tx } from '../../drizzle/client.ts'
-import type { LandingZoneNames, PinnedFiles, Placement } from '../../drizzle/schema/index.ts'
+import type { LandingZoneNames, PinnedFiles, Placement } from '../../drizzle/schema/pipeline.ts'
 import { testNameOf } from '../../lake/pipeline/quality.ts'
 import { restore, store } from '../../machines/advance.ts'
 import {

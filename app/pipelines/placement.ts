@@ -1,4 +1,4 @@
-import type { Placement } from '../../drizzle/schema/index.ts'
+import type { Placement } from '../../drizzle/schema/pipeline.ts'
 import { featuresOf, type PipelineConfig, parseConfig, SPARK_LABEL } from '../../lake/pipeline/config.ts'
 import { parseTest, testNameOf } from '../../lake/pipeline/quality.ts'
 import { type DraftFile, sourceFileOf } from './draft-files.ts'

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Db, Sql, Tx } from '../../drizzle/client.ts'
-import type { PinnedFiles } from '../../drizzle/schema/index.ts'
+import type { PinnedFiles } from '../../drizzle/schema/pipeline.ts'
 import { tableKey } from '../../ground/names.ts'
 import type {
   ValidatePipelineRequestSchema,

@@ -1,5 +1,5 @@
 import type { Db, Queryable, Sql, Tx } from '../../drizzle/client.ts'
-import type { Review } from '../../drizzle/schema/index.ts'
+import type { Review } from '../../drizzle/schema/namespace.ts'
 import { parseTableName } from '../../lake/pipeline/names.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { failedPrecondition, forbidden, invalid, notFound } from '../core/errors.ts'

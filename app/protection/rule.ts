@@ -1,5 +1,5 @@
 // The rule of main: which changes of a table need a person's decision, and whose decision counts. Pure.
-import type { Review } from '../../drizzle/schema/index.ts'
+import type { Review } from '../../drizzle/schema/namespace.ts'
 import { type TableName, tableKey } from '../../ground/names.ts'
 import type { PipelineConfig } from '../../lake/pipeline/config.ts'
 

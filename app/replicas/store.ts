@@ -1,6 +1,7 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { computed, select } from '../../drizzle/rows.ts'
-import { replicas, runAttempts } from '../../drizzle/schema/index.ts'
+import { runAttempts } from '../../drizzle/schema/run.ts'
+import { replicas } from '../../drizzle/schema/system.ts'
 
 // A row is one life of a replica's dispatcher: `process:life`. Roles are held by the process.
 const REPLICA = {

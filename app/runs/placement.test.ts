@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import type { Placement } from '../../drizzle/schema/index.ts'
+import type { Placement } from '../../drizzle/schema/pipeline.ts'
 import { anySlot, isOffered, type RunnerSlot, refusalOf, takeSlot } from './placement.ts'
 
 const GIB = 1_073_741_824

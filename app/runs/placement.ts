@@ -1,5 +1,5 @@
 // Decides which runner may execute a run.
-import type { Placement } from '../../drizzle/schema/index.ts'
+import type { Placement } from '../../drizzle/schema/pipeline.ts'
 import { SPARK_LABEL } from '../../lake/pipeline/config.ts'
 
 /** The offer of a runner to its runs. */

@@ -2,7 +2,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { computed, insertRows, only, pick, type RowOf, select } from '../../drizzle/rows.ts'
-import { lakeUploads } from '../../drizzle/schema/index.ts'
+import { lakeUploads } from '../../drizzle/schema/catalog.ts'
 
 /** Class of the advisory locks for new keys. Two keys with the same hash only refuse each other needlessly. */
 const NEW_KEYS = 1_395_863_924

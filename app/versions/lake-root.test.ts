@@ -31,7 +31,9 @@ test('a lake with another root is refused and left unchanged', async () => {
   await requireLakeRoot(lake.sql, ROOT)
   const refused = requireLakeRoot(lake.sql, 's3://other/')
   await expect(refused).rejects.toThrow(StoreUnavailable)
-  await expect(refused).rejects.toThrow('begin with s3://sluice/, not with s3://other/: set S3_BUCKET back')
+  await expect(refused).rejects.toThrow(
+    'begin with s3://sluice/, not with s3://other/: set S3_BUCKET as before',
+  )
   expect(await recordedRoot()).toBe(ROOT)
   expect(await lake.sql`select id, metadata_location from lake_content`).toEqual(before)
 })

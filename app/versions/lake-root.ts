@@ -12,7 +12,7 @@ export async function requireLakeRoot(sql: Sql, root: string): Promise<void> {
   const other = await rootOfStates(sql, root)
   if (other !== null)
     throw new StoreUnavailable(
-      `the locations of the lake begin with ${other}, not with ${root}: set S3_BUCKET back, or start with an empty database`,
+      `the locations of the lake begin with ${other}, not with ${root}: set S3_BUCKET as before, or start with an empty database`,
     )
   await recordRoot(sql, root)
 }

@@ -3,7 +3,7 @@ import { check, index, pgTable, primaryKey, uniqueIndex } from 'drizzle-orm/pg-c
 import { createdAt, instant, tableName } from './columns.ts'
 
 /** A table's columns in the order that readers see. `type` is the engine's name of the type. */
-export type ContentColumns = { name: string; type: string }[]
+type ContentColumns = { name: string; type: string }[]
 
 /** One immutable state of one table or view: a metadata file and the values that readers need. A view has no rows and no files. */
 export const lakeContents = pgTable('lake_content', (pg) => ({

@@ -64,7 +64,7 @@ async function protoDrift(temporary: string) {
 
 async function migrationDrift(temporary: string) {
   await cp(join(root, 'drizzle', 'migrations'), temporary, { recursive: true })
-  const command = ['drizzle-kit', 'generate', '--dialect=postgresql', '--schema=./drizzle/schema/index.ts']
+  const command = ['drizzle-kit', 'generate', '--dialect=postgresql', '--schema=./drizzle/schema/*.ts']
   // drizzle-kit accepts only a folder relative to the working directory, and ends with 0 when it cannot read the folder.
   command.push(`--out=${relative(root, temporary)}`)
   const { output } = await run({ command, cwd: root, env, limitMs: LIMIT_MS })

@@ -23,11 +23,15 @@ test.each([
   ).toEqual([])
 })
 
-test('a file that only re-exports is reported, though its names are imported', () => {
+test.each([
+  `export { a } from './a.ts'`,
+  `export * from './a.ts'`,
+  `import { a } from './a.ts'\nexport { a }`,
+])('a file is reported that only re-exports: %s', (source) => {
   expect(
     problemsOf({
       'app/a.ts': 'export const a = 1\n',
-      'app/b.ts': `// Names for others.\nexport { a } from './a.ts'\n`,
+      'app/b.ts': `// Names for others.\n${source}\n`,
       'app/c.ts': `import { a } from './b.ts'`,
     }),
   ).toEqual(['app/b.ts: only re-exports; import from the files themselves'])

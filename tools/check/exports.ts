@@ -3,14 +3,16 @@ import { posix } from 'node:path'
 import type { SourceFile } from './folders.ts'
 
 /** Files whose exports are read by a program that the imports do not show. */
-const READ_BY_PROGRAMS = /^(e2e\/.*(config|setup|teardown)|drizzle\/(drizzle\.config|schema\/index))\.ts$/
+const READ_BY_PROGRAMS = /^(e2e\/.*(config|setup|teardown)|drizzle\/(drizzle\.config|schema\/\w[\w-]*))\.ts$/
 
 const EXPORTED =
   /^export (?:declare )?(?:async )?(?:abstract )?(?:const enum|const|let|function\*?|class|interface|type|enum) (\w+)/gm
-const LISTED = /^export (?:type )?\{([^}]*)\}(?: from '([^']+)')?/gm
+const LISTED = /^export (?:type )?(?:\{([^}]*)\}|\*(?: as \w+)?)(?: from '([^']+)')?/gm
 const IMPORTED = /(?:^|\n)\s*(?:import|export) (?:type )?(?:\w+,? ?)?\{([^}]*)\} from '([^']+)'/g
 const WHOLE =
   /(?:import|export) (?:type )?\* (?:as \w+ )?from '([^']+)'|import\('([^']+)'\)|import (\w+)(?:, \{[^}]*\})? from '([^']+)'/g
+
+const COMMENTS_AND_IMPORTS = /\/\*[\s\S]*?\*\/|^\s*\/\/.*$|^import [\s\S]*?from '[^']+'$/gm
 
 /** Names of a list such as `a, type B, c as d`: the original ones. */
 const namesIn = (list: string) =>
@@ -42,11 +44,12 @@ export function exportProblems(files: readonly SourceFile[]): string[] {
       for (const specifier of [star, dynamic, byDefault]) if (specifier) wholly.add(resolve(path, specifier))
   }
   return files.flatMap(({ path, source }) => {
-    if (wholly.has(path) || READ_BY_PROGRAMS.test(path)) return []
+    if (READ_BY_PROGRAMS.test(path)) return []
     const listed = [...source.matchAll(LISTED)]
-    const code = source.replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$|^import [\s\S]*?from '[^']+'$/gm, '')
-    const isFacade = listed.some(([, , from]) => from) && code.replace(LISTED, '').trim() === ''
+    const rest = source.replace(COMMENTS_AND_IMPORTS, '').replace(LISTED, '')
+    const isFacade = listed.length > 0 && rest.trim() === ''
     if (isFacade) return [`${path}: only re-exports; import from the files themselves`]
+    if (wholly.has(path)) return []
     const names = [
       ...[...source.matchAll(EXPORTED)].map(([, name = '']) => name),
       ...listed.flatMap(([, list = '']) => namesIn(list)),

@@ -1,7 +1,9 @@
 // Changes grants when a resource gets another owner or is deleted. Each function runs in the transaction of that change.
 import { and, type Column, eq, isNull, sql } from 'drizzle-orm'
 import type { Tx } from '../../../drizzle/client.ts'
-import { accessGrants, landingZones, pipelines } from '../../../drizzle/schema/index.ts'
+import { accessGrants } from '../../../drizzle/schema/access.ts'
+import { landingZones } from '../../../drizzle/schema/landing.ts'
+import { pipelines } from '../../../drizzle/schema/pipeline.ts'
 import type { Resource } from '../../core/access.ts'
 
 /**

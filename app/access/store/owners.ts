@@ -1,7 +1,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
 import { computed, only, select } from '../../../drizzle/rows.ts'
-import { pipelines } from '../../../drizzle/schema/index.ts'
+import { pipelines } from '../../../drizzle/schema/pipeline.ts'
 import type { Visible } from '../../core/access.ts'
 
 const BEHIND = {

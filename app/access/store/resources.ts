@@ -1,6 +1,8 @@
 // Finds owned and shared resources by the names in requests.
 import { computed, pick, select } from '../../../drizzle/rows.ts'
-import { landingZones, namespaces, pipelines } from '../../../drizzle/schema/index.ts'
+import { landingZones } from '../../../drizzle/schema/landing.ts'
+import { namespaces } from '../../../drizzle/schema/namespace.ts'
+import { pipelines } from '../../../drizzle/schema/pipeline.ts'
 import type { Resource, ResourceType } from '../../core/access.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
 import { pipelineFolderOf, zoneFolderOf } from '../../wire/paths.ts'

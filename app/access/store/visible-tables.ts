@@ -2,7 +2,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, pick, select } from '../../../drizzle/rows.ts'
-import { mainEntries } from '../../../drizzle/schema/index.ts'
+import { mainEntries } from '../../../drizzle/schema/catalog.ts'
 import { andVisibleId, andVisibleTable } from '../../../drizzle/visibility.ts'
 import type { TableName } from '../../../ground/names.ts'
 import { seesEverything, type Visible } from '../../core/access.ts'

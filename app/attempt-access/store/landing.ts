@@ -1,7 +1,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
 import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
-import { landingFiles, landingZones } from '../../../drizzle/schema/index.ts'
+import { landingFiles, landingZones } from '../../../drizzle/schema/landing.ts'
 import { andVisibleId } from '../../../drizzle/visibility.ts'
 import type { Resource, Visible } from '../../core/access.ts'
 import { limits } from '../../core/limits.ts'

@@ -2,7 +2,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
-import { landingFiles, landingZones } from '../../../drizzle/schema/index.ts'
+import { landingFiles, landingZones } from '../../../drizzle/schema/landing.ts'
 import { FIRST_ID } from '../../core/ids.ts'
 import type { FileRow } from './files.ts'
 

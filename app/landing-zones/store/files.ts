@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { and, desc, eq, isNull, sql } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../../drizzle/client.ts'
-import { landingFiles, runAttempts, runFiles } from '../../../drizzle/schema/index.ts'
+import { landingFiles } from '../../../drizzle/schema/landing.ts'
+import { runAttempts, runFiles } from '../../../drizzle/schema/run.ts'
 import type { Page } from '../../core/pagination.ts'
 
 export type FileRow = typeof landingFiles.$inferSelect

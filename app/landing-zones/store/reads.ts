@@ -2,7 +2,8 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
 import { computed, nullable, only, pick, type RowOf, select } from '../../../drizzle/rows.ts'
-import { landingFiles, runAttempts, runFiles, runs } from '../../../drizzle/schema/index.ts'
+import { landingFiles } from '../../../drizzle/schema/landing.ts'
+import { runAttempts, runFiles, runs } from '../../../drizzle/schema/run.ts'
 import { andVisibleId, type VisibleIds } from '../../../drizzle/visibility.ts'
 import type { Page } from '../../core/pagination.ts'
 

@@ -1,6 +1,6 @@
 import { and, asc, count, eq, sql } from 'drizzle-orm'
 import type { Queryable, Sql, SqlTx, Tx } from '../../../drizzle/client.ts'
-import { landingFiles, landingZones } from '../../../drizzle/schema/index.ts'
+import { landingFiles, landingZones } from '../../../drizzle/schema/landing.ts'
 import { countOwned } from '../../../drizzle/user-lock.ts'
 import { isVisibleId } from '../../../drizzle/visibility.ts'
 import type { Visible } from '../../core/access.ts'

@@ -1,6 +1,7 @@
 import { and, eq, inArray, isNull, or, sql } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../../drizzle/client.ts'
-import { pipelines, pipelineVersions, runs } from '../../../drizzle/schema/index.ts'
+import { pipelines, pipelineVersions } from '../../../drizzle/schema/pipeline.ts'
+import { runs } from '../../../drizzle/schema/run.ts'
 import { MAIN } from '../../core/lake-version.ts'
 import { textArray } from './references.ts'
 

@@ -1,7 +1,7 @@
 // The outbox row of a deleted pipeline. The transaction that removes its `prefix` may delete the pipeline's files.
 import { and, eq, sql } from 'drizzle-orm'
 import type { Tx } from '../../../drizzle/client.ts'
-import { outbox } from '../../../drizzle/schema/index.ts'
+import { outbox } from '../../../drizzle/schema/system.ts'
 import type { PipelineId } from '../../core/ids.ts'
 
 const KIND = 'pipelineDeleted'

@@ -7,9 +7,9 @@ import {
   type PinnedFiles,
   type Placement,
   pipelines,
-  runs,
-  transitions,
-} from '../../../drizzle/schema/index.ts'
+} from '../../../drizzle/schema/pipeline.ts'
+import { runs } from '../../../drizzle/schema/run.ts'
+import { transitions } from '../../../drizzle/schema/system.ts'
 import { isVisibleId } from '../../../drizzle/visibility.ts'
 import type { Visible } from '../../core/access.ts'
 import type { PipelineId } from '../../core/ids.ts'

@@ -1,6 +1,7 @@
 import { and, desc, eq, lte, sql } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../../drizzle/client.ts'
-import { type pipelines, pipelineVersions, runs } from '../../../drizzle/schema/index.ts'
+import { type pipelines, pipelineVersions } from '../../../drizzle/schema/pipeline.ts'
+import { runs } from '../../../drizzle/schema/run.ts'
 import type { Page } from '../../core/pagination.ts'
 
 export type VersionRow = typeof pipelineVersions.$inferSelect

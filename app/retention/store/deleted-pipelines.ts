@@ -1,7 +1,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
-import { pipelines } from '../../../drizzle/schema/index.ts'
+import { pipelines } from '../../../drizzle/schema/pipeline.ts'
 
 const DELETED = {
   ...pick(alias(pipelines, 'p'), 'id', 'namespace', 'layer', 'name'),

@@ -3,7 +3,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import { computed, type RowOf, select } from '../../../drizzle/rows.ts'
-import { transitions } from '../../../drizzle/schema/index.ts'
+import { transitions } from '../../../drizzle/schema/system.ts'
 import { FIRST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
 

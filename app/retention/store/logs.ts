@@ -2,7 +2,7 @@
 // finds old lines. The table has the most writes, so it has no further index.
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { computed, select } from '../../../drizzle/rows.ts'
-import { retentionOverrides } from '../../../drizzle/schema/index.ts'
+import { retentionOverrides } from '../../../drizzle/schema/retention.ts'
 import { FIRST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, inBatches, LINE_KEY, type LineKey, PAGE, type Reaping } from './reaping.ts'
 

@@ -1,7 +1,7 @@
 // The tools of every duty. Each duty deletes in short transactions with a pause after each.
 import type { Fenced, Sql, SqlTx } from '../../../drizzle/client.ts'
 import { pick, type RowOf } from '../../../drizzle/rows.ts'
-import { runLogs } from '../../../drizzle/schema/index.ts'
+import { runLogs } from '../../../drizzle/schema/run.ts'
 import { breathMs, type Cutoffs, type RetentionConfig } from '../../../machines/retention.ts'
 import type { ObjectPage, VersionPage } from '../../objects/port.ts'
 import type { DryRun } from '../dry-run.ts'

@@ -4,7 +4,7 @@ import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import { verdictOnMain } from '../../../drizzle/main-runs.ts'
 import { nullable, pick, type RowOf, select } from '../../../drizzle/rows.ts'
-import { qualityResults } from '../../../drizzle/schema/index.ts'
+import { qualityResults } from '../../../drizzle/schema/run.ts'
 import { FIRST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
 

@@ -1,12 +1,8 @@
 import { eq, sql } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../../drizzle/client.ts'
 import { isLive } from '../../../drizzle/live-pipeline.ts'
-import {
-  pipelines,
-  reaperStatus,
-  retentionConfig,
-  retentionOverrides,
-} from '../../../drizzle/schema/index.ts'
+import { pipelines } from '../../../drizzle/schema/pipeline.ts'
+import { reaperStatus, retentionConfig, retentionOverrides } from '../../../drizzle/schema/retention.ts'
 import {
   OVERRIDABLE,
   type Overridable,

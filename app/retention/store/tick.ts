@@ -2,7 +2,7 @@
 // thread.
 import assert from 'node:assert'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import type { retentionConfig } from '../../../drizzle/schema/index.ts'
+import type { retentionConfig } from '../../../drizzle/schema/retention.ts'
 import type { RetentionConfig } from '../../../machines/retention.ts'
 import { camelCased, type SnakeCased, snakeCased } from '../../wire/wire-names.ts'
 import type { Reaped } from './reaping.ts'

@@ -2,7 +2,8 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
 import { COUNT, computed, only, pick, select } from '../../../drizzle/rows.ts'
-import { landingFiles, landingZones, qualityResults, runs } from '../../../drizzle/schema/index.ts'
+import { landingFiles, landingZones } from '../../../drizzle/schema/landing.ts'
+import { qualityResults, runs } from '../../../drizzle/schema/run.ts'
 import type { RunInputs, RunTests } from '../schema.ts'
 
 const RESULT = {

@@ -2,7 +2,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { computed, present, select } from '../../../drizzle/rows.ts'
-import { lakeRefs } from '../../../drizzle/schema/index.ts'
+import { lakeRefs } from '../../../drizzle/schema/catalog.ts'
 import type { RunId } from '../../core/ids.ts'
 import { MAIN } from '../../core/lake-version.ts'
 import { lockParents } from '../../versions/store/nested-branches.ts'

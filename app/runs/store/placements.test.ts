@@ -1,7 +1,7 @@
 // The choice of waiting runs: demands on runners, turns of namespaces, priorities.
 import { beforeEach, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Placement } from '../../../drizzle/schema/index.ts'
+import type { Placement } from '../../../drizzle/schema/pipeline.ts'
 import type { RunId } from '../../core/ids.ts'
 import { anySlot, type RunnerSlot } from '../placement.ts'
 import { executed, failed, RUNNER, useRuns } from '../test-runs.ts'

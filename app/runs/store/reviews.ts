@@ -5,12 +5,9 @@ import type { SqlTx } from '../../../drizzle/client.ts'
 import { cteStatement } from '../../../drizzle/cte-statement.ts'
 import { rulesOf } from '../../../drizzle/protection.ts'
 import { computed, insertRows, only, pick, returning, select } from '../../../drizzle/rows.ts'
-import {
-  landingFiles,
-  type Review as Rule,
-  runReviews,
-  type StaleInput,
-} from '../../../drizzle/schema/index.ts'
+import { landingFiles } from '../../../drizzle/schema/landing.ts'
+import type { Review as Rule } from '../../../drizzle/schema/namespace.ts'
+import { runReviews, type StaleInput } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { DEFAULT_NAMESPACE } from '../../../ground/names.ts'
 import { parseTableName } from '../../../lake/pipeline/names.ts'

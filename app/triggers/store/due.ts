@@ -3,7 +3,7 @@ import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { latestSuccess } from '../../../drizzle/latest-success.ts'
 import { computed, only, type RowOf, select } from '../../../drizzle/rows.ts'
-import { triggerDependencies } from '../../../drizzle/schema/index.ts'
+import { triggerDependencies } from '../../../drizzle/schema/trigger.ts'
 import { FIRST_ID, type PipelineId, type RunId, type TriggerId } from '../../core/ids.ts'
 
 /** Delay for a due trigger that cannot be fired. */

@@ -19,13 +19,8 @@ import {
   returning,
   select,
 } from '../../../drizzle/rows.ts'
-import {
-  branchEntries,
-  lakeCommits,
-  lakeRefs,
-  mainEntries,
-  type Review,
-} from '../../../drizzle/schema/index.ts'
+import { branchEntries, lakeCommits, lakeRefs, mainEntries } from '../../../drizzle/schema/catalog.ts'
+import type { Review } from '../../../drizzle/schema/namespace.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { type TableName, tableKey } from '../../../ground/names.ts'
 import type { ContentChange } from '../../../lake/iceberg/format/content-change.ts'

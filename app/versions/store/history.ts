@@ -2,7 +2,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, only, pick, present, type RowOf, returning, select } from '../../../drizzle/rows.ts'
-import { branchEntries, lakeContents, lakeRefs, mainEntries } from '../../../drizzle/schema/index.ts'
+import { branchEntries, lakeContents, lakeRefs, mainEntries } from '../../../drizzle/schema/catalog.ts'
 import type { Removal } from '../../core/removals.ts'
 import { BATCH_ROWS, inBatches, inSequence, type Reaping } from '../../retention/store/reaping.ts'
 import { closeBranches, lockedHead } from './branches.ts'

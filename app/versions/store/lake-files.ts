@@ -2,7 +2,8 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
 import { COUNT, computed, only, select } from '../../../drizzle/rows.ts'
-import { lakeContents, runs } from '../../../drizzle/schema/index.ts'
+import { lakeContents } from '../../../drizzle/schema/catalog.ts'
+import { runs } from '../../../drizzle/schema/run.ts'
 import type { Layer, TableName } from '../../../ground/names.ts'
 import { isReadable, replacedAt, standsOn } from './history.ts'
 

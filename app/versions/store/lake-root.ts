@@ -2,7 +2,8 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
 import { select } from '../../../drizzle/rows.ts'
-import { lakeContents, secrets } from '../../../drizzle/schema/index.ts'
+import { lakeContents } from '../../../drizzle/schema/catalog.ts'
+import { secrets } from '../../../drizzle/schema/system.ts'
 import { rootIn } from '../../../lake/iceberg/format/location.ts'
 
 /** Every location starts with this root. Null: before the first start. */

@@ -2,7 +2,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
-import { lakeContents, mainEntries } from '../../../drizzle/schema/index.ts'
+import { lakeContents, mainEntries } from '../../../drizzle/schema/catalog.ts'
 import { type TableName, tableKey } from '../../../ground/names.ts'
 import type { Decision } from '../../protection/rule.ts'
 import { closeBranches, headOfMain, lockedHead, mergeBranches, openBranches } from './branches.ts'

@@ -5,7 +5,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, pick, present, type RowOf, recordset, select } from '../../../drizzle/rows.ts'
-import { branchEntries, lakeCommits, lakeRefs } from '../../../drizzle/schema/index.ts'
+import { branchEntries, lakeCommits, lakeRefs } from '../../../drizzle/schema/catalog.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { tableKey } from '../../../ground/names.ts'
 import { BRANCH, type MergeOutcome, type MergeRequest, type NewBranch, whyStale } from './branches.ts'

@@ -3,13 +3,8 @@ import { and, eq, gt, isNull, lte, min, or } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../../drizzle/client.ts'
 import { rulesOfTable } from '../../../drizzle/protection.ts'
 import { only } from '../../../drizzle/rows.ts'
-import {
-  lakeCommits,
-  lakeContents,
-  lakeRefs,
-  mainEntries,
-  type Review,
-} from '../../../drizzle/schema/index.ts'
+import { lakeCommits, lakeContents, lakeRefs, mainEntries } from '../../../drizzle/schema/catalog.ts'
+import type { Review } from '../../../drizzle/schema/namespace.ts'
 import { type TableName, tableKey } from '../../../ground/names.ts'
 import { type Decision, isAllowed, strictest } from '../../protection/rule.ts'
 

@@ -2,7 +2,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, insertRows, pick, type RowOf, select } from '../../../drizzle/rows.ts'
-import { lakeContents, mainEntries } from '../../../drizzle/schema/index.ts'
+import { lakeContents, mainEntries } from '../../../drizzle/schema/catalog.ts'
 import { tableKey } from '../../../ground/names.ts'
 import { lockedHead } from './branches.ts'
 import { replacedAt } from './history.ts'

@@ -2,7 +2,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { COUNT, computed, only, pick, present, type RowOf, select } from '../../../drizzle/rows.ts'
-import { lakeCommits, lakeRefs } from '../../../drizzle/schema/index.ts'
+import { lakeCommits, lakeRefs } from '../../../drizzle/schema/catalog.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { lockUser } from '../../../drizzle/user-lock.ts'
 import { andVisibleId, andVisibleTable, type VisibleTables } from '../../../drizzle/visibility.ts'

@@ -2,7 +2,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { computed, insertRows, recordset, select } from '../../../drizzle/rows.ts'
-import { branchEntries, lakeContents, lakeRenames } from '../../../drizzle/schema/index.ts'
+import { branchEntries, lakeContents, lakeRenames } from '../../../drizzle/schema/catalog.ts'
 import { type TableName, tableKey } from '../../../ground/names.ts'
 import type { ContentChange } from '../../../lake/iceberg/format/content-change.ts'
 import type { Content } from './tables.ts'

@@ -93,7 +93,7 @@ export const SUITES: readonly Suite[] = [
     command: ['test:console'],
     finds: 'a page that a person cannot use: layout, keyboard, contrast, live data',
     minutes: 7,
-    paths: /^(console|e2e\/console)\/|^app\/.*(routes|schema)\.ts$/,
+    paths: /^(console|e2e\/console|app\/inspector)\/|^ground\/names|^app\/.*(routes|schema)\.ts$/,
   },
   {
     name: 'simulation',
@@ -123,7 +123,7 @@ export const SUITES: readonly Suite[] = [
     command: ['test:runtimes'],
     finds: 'an answer of the API that differs on Node or Deno',
     minutes: 1.1,
-    paths: /^app\/(http|wire|config|core|s3|entry|composition)|^tools\/test\/runtimes/,
+    paths: /^ground\/|^app\/(http|wire|config|core|s3|entry|composition)|^tools\/test\/runtimes/,
   },
   {
     name: 'sail',
@@ -154,7 +154,7 @@ export const SUITES: readonly Suite[] = [
     command: ['fuzz'],
     finds: 'a request that nobody thought of and that gets a 500 or an undeclared answer',
     minutes: 2.3,
-    paths: /^(app\/|e2e\/(api\/fuzz|kit\/document))/,
+    paths: /^(app\/|ground\/|e2e\/(api\/fuzz|kit\/document))/,
   },
   {
     name: 'clock',

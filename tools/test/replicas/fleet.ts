@@ -3,6 +3,7 @@
  * one S3 server, and a balancer is before the replicas. A process that ends is started again at its address, as a process manager does.
  */
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -38,6 +39,12 @@ const ENTRIES: Record<Kind, string> = {
   api: 'app/entry/main.ts',
   runner: 'sidecars/runner/main.ts',
   query: 'sidecars/query/main.ts',
+}
+
+/** The entry file of a version. Before 2026-11-29 the one of the API was `app/main.ts`. */
+function entryIn(root: string, kind: Kind): string {
+  const entry = ENTRIES[kind]
+  return existsSync(join(root, entry)) ? entry : entry.replace('/entry/', '/')
 }
 
 export interface Fleet {
@@ -143,7 +150,7 @@ export async function openFleet(
       await Promise.all(
         names.map(async (name) => {
           await mkdir(join(directory, name), { recursive: true })
-          const command = [process.execPath, ENTRIES[kindOf(name)]]
+          const command = [process.execPath, entryIn(root, kindOf(name))]
           const env = () => environmentOf(name)
           const part = childProcess({ name, command, env, cwd: root, stopDeadlineMs: STOP_DEADLINE_MS, log })
           const tree = supervise([[part]], { log: (source, line) => log(source, line) })
