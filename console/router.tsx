@@ -36,7 +36,7 @@ import { now } from './design/clock.tsx'
 import { Waiting } from './design/loaded.tsx'
 import { Empty, Page } from './design/surfaces.tsx'
 import { machineOf, placeOf } from './pages/inspector/address.ts'
-import { type Filters, filtersIn } from './shell/filters.ts'
+import { type Filters, filtersIn, paramsIn } from './shell/filters.ts'
 import { lazyPart, PartError } from './shell/lazy-part.tsx'
 import { Shell } from './shell/shell.tsx'
 
@@ -180,7 +180,7 @@ export const router = createRouter({
   routeTree,
   basepath: CONSOLE.pathname,
   // Each parameter is a text, so it needs no quotes.
-  parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
+  parseSearch: paramsIn,
   stringifySearch(search) {
     const text = String(new URLSearchParams(Object.entries(filtersIn(search)) as [string, string][]))
     return text === '' ? '' : `?${text}`

@@ -26,6 +26,22 @@ export const filtersIn = <Name extends string>(
       .map(([name, value]) => [name, String(value)]),
   ) as Filters<Name>
 
+/** The parameters in the part of an address after `?`. */
+export const paramsIn = (text: string): Filters =>
+  Object.fromEntries([...new URLSearchParams(text)].map(([name, value]) => [name, withoutQuotes(value)]))
+
+/** Removes the quotes that former links have around a text that is valid JSON, such as a number. */
+function withoutQuotes(value: string): string {
+  if (!value.startsWith('"')) return value
+  try {
+    const text: string = JSON.parse(value)
+    JSON.parse(text)
+    return text
+  } catch {
+    return value
+  }
+}
+
 /**
  * The filters in the address of a page, and a function that changes some of them. A change replaces the entry in the history, so
  * that "back" leaves the page.
