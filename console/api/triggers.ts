@@ -18,7 +18,8 @@ type NewTrigger = Parameters<ReturnType<typeof pipelineAt>['triggers']['post']>[
 
 export async function createTrigger(at: Named, trigger: NewTrigger) {
   const made = await ok(pipelineAt(at).triggers.post(trigger))
-  await refresh(KEY)
+  // The form shows the token of a webhook at once, without a wait for the list.
+  void refresh(KEY)
   return made
 }
 

@@ -188,8 +188,17 @@ test('triggers of every kind are made, turned off and deleted', async ({ page, r
   await add('pipeline_success', { Pipeline: others, 'Seconds between two runs': '60' })
   await add('cron', { 'Cron expression': '5 4 * * *' })
   await add('cron_dependency', { 'Cron expression': '5 5 * * *', Pipelines: others })
+  let answer = () => {}
+  const isAnswered = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  await page.route('**/triggers', async (route) => {
+    if (route.request().method() === 'GET') await isAnswered
+    await route.continue()
+  })
   await add('webhook', {})
   await expect(page.getByText('The token of the webhook is shown only now')).toBeVisible()
+  answer()
   for (const text of [
     `after an upload to ${namespace}.${zone}`,
     `after an upload of *.json to ${namespace}.${zone}`,
