@@ -22,6 +22,9 @@ const keyOf = ({ ns, layer, name }: Named) => [...KEY, ns, layer, name]
 const STATES = ['published', 'unpublished', 'changed', 'failed', 'failing_tests'] as const
 export type PipelineState = (typeof STATES)[number]
 
+/** The parameter `create` of an address that opens the form of a pipeline without an input. No input has this name. */
+export const NO_SOURCE = '-'
+
 /** The filters of the list as the API has them. Unknown values are no filter. */
 export function pipelineFilterOf(filters: {
   search?: string

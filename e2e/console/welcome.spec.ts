@@ -32,6 +32,10 @@ test('the tour goes from a file to a gated gold table', async ({ page, request, 
     { customer: 'Ada' },
     { customer: 'Grace' },
   ])
+  await page.getByRole('link', { name: 'Write a pipeline of your own' }).click()
+  const form = page.getByRole('dialog', { name: 'New pipeline' })
+  await expect(form.getByLabel('Name', { exact: true })).toHaveValue('')
+  await page.goBack()
   expect(faults).toEqual([])
   await act('Start over')
   await act('Delete them')

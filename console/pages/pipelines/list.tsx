@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { type ListedPipeline, pipelineFilterOf, pipelineListQuery } from '../../api/pipelines.ts'
+import { type ListedPipeline, NO_SOURCE, pipelineFilterOf, pipelineListQuery } from '../../api/pipelines.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
@@ -64,7 +64,7 @@ export default function PipelineList() {
       {isCreating && (
         <CreatePipeline
           namespace={filters.namespace || undefined}
-          source={filters.create ?? ''}
+          source={filters.create === NO_SOURCE ? '' : (filters.create ?? '')}
           onClose={() => {
             setCreating(false)
             change({ create: '' })

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { messageOf } from '../../api/errors.ts'
+import { NO_SOURCE } from '../../api/pipelines.ts'
 import {
   dropFile,
   isRunning,
@@ -154,7 +155,7 @@ function Steps({ namespace, progress }: { namespace: string; progress: Progress 
                 <Link to="/branches">Try a change on a branch of the whole lake</Link>
               </li>
               <li>
-                <Link to="/pipelines" search={{ create: '' }}>
+                <Link to="/pipelines" search={{ create: NO_SOURCE }}>
                   Write a pipeline of your own
                 </Link>
               </li>
