@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
-import { type Instance, type Step, withStep } from './inspector.ts'
+import { type Instance, instanceQuery, type Step, withStep } from './inspector.ts'
+import { isQuiet, prefetch, queryClient } from './queries.ts'
 
 const step = (id: number, at: string) => ({ id, step: id, at, duration_ms: null }) as unknown as Step
 const instance = {
@@ -18,4 +19,11 @@ test('a new step ends the time of the step before', () => {
 
 test('a step that a reconnected stream repeats changes nothing', () => {
   expect(withStep(instance, step(1, '2026-11-29T10:00:09.000Z'))).toBe(instance)
+})
+
+test('a step of an ended instance does not read the history again', () => {
+  const query = instanceQuery('run', 'ended')
+  queryClient.setQueryData(query.queryKey, { pages: [{ ...instance, live: false }], pageParams: [null] })
+  prefetch([query])
+  expect(isQuiet()).toBe(true)
 })

@@ -18,6 +18,8 @@ export const INSTANCE_FILTERS = ['namespace', 'layer', 'pipeline', 'state', 'q']
 export type InstanceFilter = { [Name in (typeof INSTANCE_FILTERS)[number]]?: string }
 /** Instances that one request reads. */
 export const INSTANCE_PAGE_ROWS = 100
+/** An ended instance changes only when retention removes its steps. */
+const ENDED_FRESH_MS = 60_000
 /** More characters of a search are refused. */
 const SEARCH_MAX = 200
 
@@ -95,7 +97,7 @@ export const instanceQuery = (machine: MachineName, id: string) =>
       const [first] = steps
       return first !== undefined && first.step > 1 ? first.id : null
     },
-    staleTime: ({ state }) => (state.data?.pages[0]?.live ? Number.POSITIVE_INFINITY : 0),
+    staleTime: ({ state }) => (state.data?.pages[0]?.live ? Number.POSITIVE_INFINITY : ENDED_FRESH_MS),
   })
 
 const NONE: readonly Instance[] = []
