@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
-import { type Instance, instanceQuery, type Step, withStep } from './inspector.ts'
+import { InfiniteQueryObserver } from '@tanstack/react-query'
+import { changesOf, type Instance, instanceQuery, type Step, withStep } from './inspector.ts'
 import { isQuiet, prefetch, queryClient } from './queries.ts'
 
 const step = (id: number, at: string) => ({ id, step: id, at, duration_ms: null }) as unknown as Step
@@ -26,4 +27,24 @@ test('a step of an ended instance does not read the history again', () => {
   queryClient.setQueryData(query.queryKey, { pages: [{ ...instance, live: false }], pageParams: [null] })
   prefetch([query])
   expect(isQuiet()).toBe(true)
+})
+
+test('a step that happens while earlier steps are loaded stays', async () => {
+  const newest = {
+    ...instance,
+    history: { ...instance.history, steps: [step(2, '2026-11-29T10:00:00.000Z')] },
+  }
+  const earlier = Promise.withResolvers<Instance>()
+  const query = { ...instanceQuery('run', 'live'), queryFn: () => earlier.promise }
+  queryClient.setQueryData(query.queryKey, { pages: [newest], pageParams: [null] })
+  const { change, stop } = changesOf('run', 'live')
+  const loaded = new InfiniteQueryObserver(queryClient, query).fetchNextPage()
+  change((page) => withStep(page, step(3, '2026-11-29T10:00:01.000Z')))
+  change((page) => ({ ...page, state: 'success' }))
+  earlier.resolve(instance)
+  await loaded
+  stop()
+  const pages = queryClient.getQueryData(query.queryKey)?.pages ?? []
+  expect(pages.map(({ history: { steps } }) => steps.map(({ id }) => id))).toEqual([[2, 3], [1]])
+  expect(pages[0]?.state).toBe('success')
 })

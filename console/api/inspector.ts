@@ -184,13 +184,8 @@ export function useLiveInstance(machine: MachineName, id: string, isLoaded: bool
     const { queryKey } = instanceQuery(machine, id)
     const loaded = queryClient.getQueryData(queryKey)?.pages[0]
     if (!loaded?.live) return setConnection('ended')
-    const change = (changed: (newest: Instance) => Instance) =>
-      queryClient.setQueryData(
-        queryKey,
-        (data) =>
-          data && { ...data, pages: data.pages.map((page, index) => (index === 0 ? changed(page) : page)) },
-      )
-    return follow(path`inspector/${machine}/instances/${id}/events`, {
+    const { change, stop } = changesOf(machine, id)
+    const unfollow = follow(path`inspector/${machine}/instances/${id}/events`, {
       lastEventId: String(loaded.history.steps.at(-1)?.id ?? 0),
       onState(state) {
         setConnection(state)
@@ -205,8 +200,34 @@ export function useLiveInstance(machine: MachineName, id: string, isLoaded: bool
         return (data as Snapshot).live
       },
     })
+    return () => {
+      unfollow()
+      stop()
+    }
   }, [machine, id, isLoaded])
   return connection
+}
+
+type Change = (newest: Instance) => Instance
+
+/** Changes a loaded instance until `stop`. The end of a fetch overwrites the data, so changes wait while a fetch runs. */
+export function changesOf(machine: MachineName, id: string) {
+  const { queryKey } = instanceQuery(machine, id)
+  const waiting: Change[] = []
+  const apply = () => {
+    if (waiting.length === 0 || queryClient.isFetching({ queryKey, exact: true }) > 0) return
+    const changes = waiting.splice(0)
+    queryClient.setQueryData(queryKey, (data) => {
+      const [newest, ...earlier] = data?.pages ?? []
+      if (data === undefined || newest === undefined) return data
+      return { ...data, pages: [changes.reduce((page, change) => change(page), newest), ...earlier] }
+    })
+  }
+  const change = (each: Change) => {
+    waiting.push(each)
+    apply()
+  }
+  return { change, stop: queryClient.getQueryCache().subscribe(apply) }
 }
 
 /** The step ends the time of the step before. A repeated step changes nothing. */
