@@ -12,6 +12,7 @@ import type { ReactNode } from 'react'
 import { attentionQuery } from './api/attention.ts'
 import { auditQuery } from './api/audit.ts'
 import { branchListQuery, branchQuery, openBranchesQuery } from './api/branches.ts'
+import { now } from './api/clock.ts'
 import {
   countsQuery,
   drawingsQuery,
@@ -32,7 +33,6 @@ import { dayRunsQuery, RUN_FILTERS, runFilterOf, runListQuery, runQuery } from '
 import { TABLE_FILTERS, tableHistoryQuery, tableListQuery, tableQuery, versionIn } from './api/tables.ts'
 import { tagsQuery } from './api/tags.ts'
 import { progressQuery } from './api/tour.ts'
-import { now } from './design/clock.tsx'
 import { Waiting } from './design/loaded.tsx'
 import { Empty, Page } from './design/surfaces.tsx'
 import { machineOf, placeOf } from './pages/inspector/address.ts'

@@ -2,6 +2,7 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions, useInfiniteQuery 
 import { useCallback, useEffect, useMemo, useState } from 'react'
 import type { Counts, MachineName, Snapshot, Step } from '../../app/inspector/schema.ts'
 import { api, LAYERS, ok } from './client.ts'
+import { setClock } from './clock.ts'
 import { type Connection, follow } from './events.ts'
 import { queryClient, refresh, SLOW_MS } from './queries.ts'
 import { path, readBlob } from './request.ts'
@@ -57,13 +58,20 @@ function apiFilterOf({ layer, q, ...names }: InstanceFilter) {
   return { ...names, ...(known && { layer: known }), ...(q && { q: q.slice(0, SEARCH_MAX) }) }
 }
 
+/** Corrects the clock by the time in an answer. */
+function timed<Answer extends { now: string }>(answer: Answer): Answer {
+  setClock(answer.now)
+  return answer
+}
+
 /** One page of the instances, with the number of instances in each state. */
 export const instancesQuery = (machine: MachineName, filter: InstanceFilter, page: number) =>
   queryOptions({
     queryKey: [...listKey(machine), filter, page],
-    queryFn: () => {
+    queryFn: async () => {
       const bounds = { limit: String(INSTANCE_PAGE_ROWS), offset: String(page * INSTANCE_PAGE_ROWS) }
-      return ok(api.inspector({ machine }).instances.get({ query: { ...apiFilterOf(filter), ...bounds } }))
+      const query = { ...apiFilterOf(filter), ...bounds }
+      return timed(await ok(api.inspector({ machine }).instances.get({ query })))
     },
     refetchInterval: SLOW_MS,
     ...(page === 0 && { placeholderData: keepPreviousData }),
@@ -78,13 +86,10 @@ export const countsQuery = (machine: MachineName) =>
     refetchInterval: SLOW_MS,
   })
 
-const readInstance = (machine: MachineName, id: string, before: number | null) =>
-  ok(
-    api
-      .inspector({ machine })
-      .instances({ id })
-      .get({ query: before === null ? {} : { before: String(before) } }),
-  )
+const readInstance = async (machine: MachineName, id: string, before: number | null) => {
+  const query = before === null ? {} : { before: String(before) }
+  return timed(await ok(api.inspector({ machine }).instances({ id }).get({ query })))
+}
 export type Instance = Awaited<ReturnType<typeof readInstance>>
 
 /** An instance. The first page has the newest steps, and each further page has earlier ones. The event stream keeps it up to date. */
@@ -196,8 +201,9 @@ export function useLiveInstance(machine: MachineName, id: string, isLoaded: bool
         if (name === 'gone') return false
         if (name === 'transition') change((newest) => withStep(newest, data as Step))
         if (name !== 'snapshot') return true
-        change((newest) => ({ ...newest, ...(data as Snapshot) }))
-        return (data as Snapshot).live
+        const snapshot = timed(data as Snapshot)
+        change((newest) => ({ ...newest, ...snapshot }))
+        return snapshot.live
       },
     })
     return () => {

@@ -1,19 +1,18 @@
 import { useEffect, useState, useSyncExternalStore } from 'react'
+import { now } from '../api/clock.ts'
 import { absolute, duration, relative } from './format.ts'
-
-// The time of day has one door in the console, too: this file.
 
 const TICK_MS = 5_000
 const listeners = new Set<() => void>()
-let current = new Date()
+let current = now()
 let timer: ReturnType<typeof setInterval> | undefined
 
 function subscribe(listener: () => void) {
   // No timer runs while no time is shown, so the present time may be old.
-  if (listeners.size === 0) current = new Date()
+  if (listeners.size === 0) current = now()
   listeners.add(listener)
   timer ??= setInterval(() => {
-    current = new Date()
+    current = now()
     for (const each of listeners) each()
   }, TICK_MS)
   return () => {
@@ -26,8 +25,6 @@ function subscribe(listener: () => void) {
 
 /** The present time, renewed every 5 seconds. */
 export const useNow = (): Date => useSyncExternalStore(subscribe, () => current)
-
-export const now = (): Date => new Date()
 
 /** A time as people read it, with the exact time in its title. */
 export function Time({ at, exact = false }: { at: string | null | undefined; exact?: boolean }) {

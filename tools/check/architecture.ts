@@ -45,7 +45,7 @@ const TOO_HEAVY_FOR_WORKERS = /^(elysia|@elysiajs\/|@aws-sdk\/|apache-arrow)/
 
 /** Files that may read time, randomness and the environment. */
 const DOORS =
-  /^(app\/(config\/(config|access-settings)|core\/(clock|ids))\.ts$|console\/(design\/clock\.tsx|build\.ts)$|sidecars\/|e2e\/|bench\/|examples\/)/
+  /^(app\/(config\/(config|access-settings)|core\/(clock|ids))\.ts$|console\/(api\/clock|build)\.ts$|sidecars\/|e2e\/|bench\/|examples\/)/
 const OUTSIDE = [
   {
     pattern: /\bDate\.now\(|\bnew Date\b(?!\s*\([^)])/,

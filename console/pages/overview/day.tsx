@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router'
+import { now } from '../../api/clock.ts'
 import type { ListedRun } from '../../api/runs.ts'
-import { now } from '../../design/clock.tsx'
 import { absolute, count, counted, hourOf } from '../../design/format.ts'
 import { Status } from '../../design/status.tsx'
 
