@@ -86,6 +86,53 @@ describe('sharing', () => {
     expect(await pro.statusOf('cyd', 'GET', pipeline.path)).toBe(404)
   })
 
+  test('a revocation removes the resource from lists and their totals', async () => {
+    const { sql, deps } = pro.parts
+    const [pipeline, space] = [await pro.newPipeline('ann'), await pro.newNamespace('ann')]
+    const zone = await pro.call('ann', 'POST', '/landing-zones', { namespace: 'default', name: 'shared' })
+    const contentId = deps.newId()
+    await sql`
+      insert into lake_content (id, table_uuid, metadata_location, columns, row_count, size_bytes)
+      values (${contentId}, ${deps.newId()}, 'm', '[]', 1, 1)`
+    await sql`
+      insert into main_entry (namespace, layer, name, content_id, from_commit)
+      values ('default', 'silver', ${pipeline.name}, ${contentId}, 1)`
+    // Bob's own resources stay in his lists.
+    await pro.newPipeline('bob')
+    await pro.newNamespace('bob')
+    await pro.call('bob', 'POST', '/landing-zones', { namespace: 'default', name: 'own' })
+    const namesOf: Record<string, string> = {
+      pipelines: pipeline.name,
+      tables: pipeline.name,
+      namespaces: space.name,
+      'landing-zones': 'shared',
+    }
+    /** For each list: whether the shared resource is there, and the total. */
+    const seen = () =>
+      Promise.all(
+        Object.entries(namesOf).map(async ([path, name]) => {
+          const { body } = await pro.call('bob', 'GET', `/${path}`)
+          const { total, ...list } = body
+          const [items] = Object.values(list) as [{ name: string }[]]
+          expect([path, items.length]).toEqual([path, total])
+          return { path, isListed: items.some((item) => item.name === name), total: Number(total) }
+        }),
+      )
+    const before = await seen()
+    expect(before.filter(({ isListed }) => isListed)).toEqual([])
+    const grants = [
+      await pro.share('ann', 'bob', pipeline),
+      await pro.share('ann', 'bob', space),
+      await pro.share('ann', 'bob', { type: 'landing_zone', id: zone.body.id }),
+    ]
+    expect(await seen()).toEqual(
+      before.map(({ path, total }) => ({ path, isListed: true, total: total + 1 })),
+    )
+    for (const { body } of grants)
+      expect(await pro.statusOf('ann', 'DELETE', `/sharing/${body.id}`)).toBe(204)
+    expect(await seen()).toEqual(before)
+  })
+
   test('only owners or administrators change the owner, who then loses admin', async () => {
     const pipeline = await pro.newPipeline('ann')
     await pro.share('ann', 'bob', pipeline, 'admin')

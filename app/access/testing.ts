@@ -13,8 +13,13 @@ import { makeLandingZoneService } from '../landing-zones/service.ts'
 import { namespaceRoutes } from '../namespaces/routes.ts'
 import { pipelineRoutes, versionRoutes } from '../pipelines/routes.ts'
 import { openParts } from '../pipelines/test-parts.ts'
+import type { QueryService } from '../query/service.ts'
 import { sharingRoutes } from '../sharing/routes.ts'
 import { makeSharingService } from '../sharing/service.ts'
+import { tableRoutes } from '../tables/routes.ts'
+import { makeTableService } from '../tables/service.ts'
+import { makeLakeReader } from '../versions/lake-reader.ts'
+import { makeMetadataFiles } from '../versions/metadata-files.ts'
 import { fileWriting } from './guard.ts'
 import { makeEnforcement, makeResources, makeSharing } from './service.ts'
 
@@ -55,6 +60,15 @@ export async function openPro() {
           fileWritten: async () => {},
         }),
         fileWriting(resources),
+      ),
+      tableRoutes(
+        makeTableService({
+          sql,
+          objects,
+          lake: { files: makeMetadataFiles({ objects, newId: deps.newId }), reader: makeLakeReader(objects) },
+          queries: { requireAvailable: async () => {} } as QueryService,
+          metadataStore: true,
+        }),
       ),
       sharingRoutes(sharing),
     ],

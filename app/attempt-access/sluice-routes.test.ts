@@ -140,6 +140,16 @@ test('an empty zone has no files; readers and closed attempts are refused', asyn
   expect((await landing('empty', attempt.token)).status).toBe(403)
 })
 
+test('a request without a valid token learns nothing about existing zones', async () => {
+  await aZone(catalog.sql, 'secret')
+  const expired = catalog.tokens.read({ commit: 0, landing: 'default', expiresAt: new Date(0) })
+  for (const token of [null, 'nonsense', expired]) {
+    const [existing, missing] = [await landing('secret', token), await landing('unknown', token)]
+    expect([existing.status, await existing.text()]).toEqual([401, await missing.text()])
+    expect(missing.status).toBe(401)
+  }
+})
+
 test('a preview reads the current landing files, or samples without any', async () => {
   const expiresAt = new Date('2100-01-01')
   const token = catalog.tokens.read({ commit: 0, landing: 'default', expiresAt })
