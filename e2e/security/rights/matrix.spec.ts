@@ -63,8 +63,20 @@ const PUBLIC = new Set(['changed', 'branch', 'tag'])
 const send = (caller: Caller, { route, path, body }: Request, world: World) =>
   service.ask(caller, route.split(' ')[0] ?? '', path(world), body?.(world))
 
+/** Missing names for a request: another namespace when the path names nothing else of the world. */
+function absentFor({ path }: Request, world: World): World {
+  const twin = absentTwin(world)
+  const isOfNamespace = path(twin) === path(world) && path(world).includes(world.namespace)
+  return isOfNamespace ? absentTwin(world, fresh('absent-space')) : twin
+}
+
+/** The path and body of a request, to compare two requests. */
+const namesIn = ({ path, body }: Request, world: World) => path(world) + JSON.stringify(body?.(world) ?? '')
+
 async function expectLikeMissing(caller: Caller, request: Request, hidden: { world: World; text: string }) {
-  const twin = absentTwin(hidden.world)
+  const twin = absentFor(request, hidden.world)
+  // The two requests differ: a request is always like itself.
+  expect.soft(namesIn(request, twin), request.route).not.toBe(namesIn(request, hidden.world))
   const missing = await send(caller, request, twin)
   expect.soft(masked(hidden.text, hidden.world), request.route).toBe(masked(missing.text, twin))
 }

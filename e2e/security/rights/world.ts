@@ -40,14 +40,14 @@ export interface World {
 
 const SCHEDULE = '0 6 1 1 *'
 
-/** The same world with other names: nothing of it exists. */
-export function absentTwin(world: World): World {
+/** The same world with other names: nothing of it exists. The namespace stays, unless the caller names an absent one. */
+export function absentTwin(world: World, namespace = world.namespace): World {
   let count = 0
   const id = () => `01990000-0000-7000-8000-${String(++count).padStart(12, '0')}`
   const [pipeline, view, zone] = [fresh('absent-pipe'), fresh('absent-view'), fresh('absent-zone')]
   const ids = { pipelineId: id(), fileId: id(), runId: id(), scheduleId: id(), triggerId: id() }
-  const location = world.location.replace(world.pipeline, pipeline)
-  return { ...world, ...ids, pipeline, view, zone, location, grantId: id() }
+  const location = world.location.replace(world.pipeline, pipeline).replace(world.namespace, namespace)
+  return { ...world, ...ids, namespace, pipeline, view, zone, location, grantId: id() }
 }
 
 /** An answer in which the names of a world are replaced, to compare it with the answer of another. */
