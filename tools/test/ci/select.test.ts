@@ -38,6 +38,15 @@ test('a suite runs when a file changes that its entries import through others', 
   expect(reasonsOf(['rooms/b.ts'])).toEqual([null, 'rooms/b.ts', null, 'its turn'])
 })
 
+test('a unit test affects only the suites that run unit tests', () => {
+  expect(reasonsOf(['one/x.test.ts'])).toEqual([null, null, null, 'its turn'])
+  const [one] = choose([{ ...suite('one', /^one\//), runsUnitTests: true }], {
+    since: () => ({ changed: ['one/x.test.ts'], commits: 0 }),
+    source,
+  })
+  expect(one?.reason).not.toBeNull()
+})
+
 test('every suite runs when the installed software or the runner of the suites changes', () => {
   expect(reasonsOf(['bun.lock'])).toEqual(TABLE.map(() => 'bun.lock'))
   expect(reasonsOf(['tools/service/service.ts'])).not.toContain(null)

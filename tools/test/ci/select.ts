@@ -40,7 +40,9 @@ function reasonOf(suite: Suite, changed: Since['changed'], source: Change['sourc
   if (changed === null) return 'its last green run is unknown'
   const shared = changed.find((path) => EVERYTHING.test(path))
   if (shared !== undefined) return shared
-  const own = changed.find((path) => suite.paths.test(path))
+  const own = changed.find(
+    (path) => suite.paths.test(path) && (suite.runsUnitTests || !/\.test\.tsx?$/.test(path)),
+  )
   if (own !== undefined) return own
   const imported = importedBy(suite.entries ?? [], source)
   return changed.find((path) => imported.has(path)) ?? null

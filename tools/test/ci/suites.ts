@@ -11,6 +11,8 @@ export interface Suite {
   minutes: number
   /** A change of a matching path affects the suite. */
   paths: RegExp
+  /** The suite also runs the unit tests among its paths. Unit tests do not affect the others. */
+  runsUnitTests?: true
   /** Entry files: a change of a file that they import, directly or through others, affects the suite too. */
   entries?: readonly string[]
 }
@@ -65,6 +67,7 @@ export const SUITES: readonly Suite[] = [
     command: ['test:interop', '--', 'python'],
     finds: 'values of pandas, polars and pyarrow, in each kind of sandbox',
     minutes: 2,
+    runsUnitTests: true,
     paths: /^sidecars\/(runner\/python|runner\/engine|sandbox|rpc)\//,
   },
   {
