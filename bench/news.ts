@@ -10,7 +10,7 @@ interface RunNews {
 
 export type News = Awaited<ReturnType<typeof listenToRuns>>
 
-/** Listens to notifications about runs, as any client of the database can. */
+/** Listens to the notifications of Postgres about runs. */
 export async function listenToRuns(sql: Sql) {
   const announcedRuns = new Map<string, RunNews>()
   const waiting = new Map<string, (news: RunNews) => void>()

@@ -1,10 +1,10 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type postgres from 'postgres'
+import { LAYERS } from '../ground/names.ts'
 import { store } from '../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'
 
-const LAYERS = ['bronze', 'silver', 'gold'] as const
 const FILES_AT_ONCE = 100
 /** The time part of every stored file version: microseconds since 1970. */
 const VERSION = '0001763711234567'

@@ -220,7 +220,7 @@ export const RunQuery = t.Object({
 export type RunQuery = typeof RunQuery.static
 
 /**
- * Rules for the names in a query. They are not in `RunQuery`, because released clients may know these parameters as any text.
+ * Rules for the names in a query. `RunQuery` accepts any text, because clients of a release may send it.
  */
 export const RunQueryNames = t.Object({
   namespace: t.Optional(NamespaceName),

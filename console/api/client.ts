@@ -92,6 +92,3 @@ export async function ok<Data>(call: Promise<Answer<Data>>): Promise<NonNullable
 /** The filters that are set. An empty text is no filter. */
 export const given = <Filters extends object>(filters: Filters): Partial<Filters> =>
   Object.fromEntries(Object.entries(filters).filter(([, value]) => value)) as Partial<Filters>
-
-export type LayerName = 'bronze' | 'silver' | 'gold'
-export const LAYERS: readonly LayerName[] = ['bronze', 'silver', 'gold']

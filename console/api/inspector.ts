@@ -1,7 +1,8 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions, useInfiniteQuery } from '@tanstack/react-query'
 import { useCallback, useEffect, useMemo, useState } from 'react'
 import type { Counts, MachineName, Snapshot, Step } from '../../app/inspector/schema.ts'
-import { api, LAYERS, ok } from './client.ts'
+import { layerOf } from '../../ground/names.ts'
+import { api, ok } from './client.ts'
 import { setClock } from './clock.ts'
 import { type Connection, follow } from './events.ts'
 import { queryClient, refresh, SLOW_MS } from './queries.ts'
@@ -54,7 +55,7 @@ const listKey = (machine: MachineName) => [...KEY, machine, 'list'] as const
 
 /** The filter of an address as the API has it. An unknown layer is no filter. */
 function apiFilterOf({ layer, q, ...names }: InstanceFilter) {
-  const known = LAYERS.find((each) => each === layer)
+  const known = layerOf(layer)
   return { ...names, ...(known && { layer: known }), ...(q && { q: q.slice(0, SEARCH_MAX) }) }
 }
 

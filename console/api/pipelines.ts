@@ -1,5 +1,6 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
-import { api, given, LAYERS, ok } from './client.ts'
+import { layerOf } from '../../ground/names.ts'
+import { api, given, ok } from './client.ts'
 import { readFile } from './files.ts'
 import { boundsOf } from './paging.ts'
 import { type DataOf, LIVE_MS, refresh, SLOW_MS } from './queries.ts'
@@ -34,7 +35,7 @@ export function pipelineFilterOf(filters: {
   state?: string
 }) {
   const { search, namespace, tag } = filters
-  const layer = LAYERS.find((each) => each === filters.layer)
+  const layer = layerOf(filters.layer)
   const state = STATES.find((each) => each === filters.state)
   return given({ search, namespace, layer, tag, state })
 }

@@ -1,5 +1,6 @@
 import { queryOptions } from '@tanstack/react-query'
-import { api, given, LAYERS, type LayerName, ok } from './client.ts'
+import { LAYERS, type Layer } from '../../ground/names.ts'
+import { api, given, ok } from './client.ts'
 import { ROWS_COMPARED, rowsQuery, type TableChange } from './diff.ts'
 import { drawingPath } from './inspector.ts'
 import { RUN_LISTS } from './live-runs.ts'
@@ -75,7 +76,7 @@ export const pipelineRunsQuery = ({ ns: namespace, layer, name: pipeline }: Name
   queryOptions({
     queryKey: [...KEY, 'of', namespace, layer, pipeline],
     queryFn: () =>
-      ok(api.runs.get({ query: { namespace, layer: layer as LayerName, pipeline, limit: PIPELINE_RUNS } })),
+      ok(api.runs.get({ query: { namespace, layer: layer as Layer, pipeline, limit: PIPELINE_RUNS } })),
     refetchInterval: LIVE_MS,
   })
 
@@ -159,7 +160,7 @@ interface RunOptions {
 /** The request of a run by hand. */
 export const runRequestOf = ({ ns: namespace, layer, name: pipeline }: Named, more: RunOptions) => ({
   namespace,
-  layer: layer as LayerName,
+  layer: layer as Layer,
   pipeline,
   trigger: 'manual',
   ...more,

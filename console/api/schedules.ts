@@ -1,5 +1,6 @@
 import { queryOptions } from '@tanstack/react-query'
-import { api, type LayerName, ok } from './client.ts'
+import type { Layer } from '../../ground/names.ts'
+import { api, ok } from './client.ts'
 import type { Named } from './pipelines.ts'
 import { type DataOf, refresh, SLOW_MS } from './queries.ts'
 
@@ -16,7 +17,7 @@ export const schedulesQuery = () =>
 export type Schedule = DataOf<typeof schedulesQuery>['schedules'][number]
 
 export const createSchedule = ({ ns: namespace, layer, name: pipeline }: Named, cron: string) =>
-  ok(api.schedules.post({ namespace, layer: layer as LayerName, pipeline, cron })).then(changed)
+  ok(api.schedules.post({ namespace, layer: layer as Layer, pipeline, cron })).then(changed)
 
 export const enableSchedule = (id: string, enabled: boolean) =>
   ok(api.schedules({ id }).put({ enabled })).then(changed)

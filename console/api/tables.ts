@@ -1,5 +1,6 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
-import { api, given, LAYERS, ok } from './client.ts'
+import { layerOf } from '../../ground/names.ts'
+import { api, given, ok } from './client.ts'
 import { boundsOf } from './paging.ts'
 import { type DataOf, queryClient, refresh, SLOW_MS } from './queries.ts'
 
@@ -36,7 +37,7 @@ const keyOf = ({ ns, layer, name }: TableAt) => [...KEY, ns, layer, name]
 /** The tables and views that the filters of an address select. */
 export const tableListQuery = (filters: Partial<Record<(typeof TABLE_FILTERS)[number], string>>) => {
   const { search, namespace } = filters
-  const layer = LAYERS.find((each) => each === filters.layer)
+  const layer = layerOf(filters.layer)
   const query = { ...given({ search, namespace, layer }), ...versionIn(filters), ...boundsOf(filters.offset) }
   return queryOptions({
     queryKey: [...KEY, 'list', query],

@@ -25,7 +25,7 @@ const parts = {
   faults: () => runFaults(tally, patterns),
   fuzz: () => runFuzz(tally),
   processes: () => runUnitTests(tally, PROCESSES),
-  security: () => runSecurity(tally, { files: patterns }),
+  security: () => runSecurity(tally, { python: 'required', files: patterns }),
 }
 
 if (part !== undefined && !(part in parts)) {

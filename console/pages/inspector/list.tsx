@@ -1,7 +1,8 @@
 import { useQueries, useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
-import { LAYERS } from '../../api/client.ts'
+import { LAYERS } from '../../../ground/names.ts'
+
 import {
   type Counts,
   type Definition,

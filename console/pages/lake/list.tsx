@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { LAYERS } from '../../api/client.ts'
+import { LAYERS, layerOf } from '../../../ground/names.ts'
+
 import { useNamespaces } from '../../api/namespaces.ts'
 import { type ListedTable, TABLE_FILTERS, tableListQuery, type Version, versionIn } from '../../api/tables.ts'
 import { Button, SearchField, Select } from '../../design/controls.tsx'
@@ -21,7 +22,7 @@ const NONE: Filters = Object.fromEntries(TABLE_FILTERS.map((name) => [name, ''])
 export default function LakeList() {
   const [filters, change] = useFilters('/lake')
   const { search, namespace } = filters
-  const layer = LAYERS.find((each) => each === filters.layer)
+  const layer = layerOf(filters.layer)
   const version = versionIn(filters)
   const pager = usePager()
   const query = useQuery(tableListQuery(filters))

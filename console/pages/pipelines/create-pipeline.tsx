@@ -1,6 +1,7 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { LAYERS, type LayerName } from '../../api/client.ts'
+import { LAYERS, type Layer } from '../../../ground/names.ts'
+
 import { createPipeline } from '../../api/pipelines.ts'
 import { Select, TextField } from '../../design/controls.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
@@ -19,7 +20,7 @@ export function CreatePipeline({
   const navigate = useNavigate()
   const [form, setForm] = useState({
     namespace,
-    layer: 'bronze' as LayerName,
+    layer: 'bronze' as Layer,
     name: source.split('.').at(-1) ?? '',
     type: 'sql' as 'sql' | 'python',
     description: '',
@@ -54,7 +55,7 @@ export function CreatePipeline({
           label="Layer"
           value={form.layer}
           choices={LAYERS.map((value) => ({ value, label: value }))}
-          onChange={(value) => setForm({ ...form, layer: value as LayerName })}
+          onChange={(value) => setForm({ ...form, layer: value as Layer })}
         />
         <Select
           label="Language"

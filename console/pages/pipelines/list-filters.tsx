@@ -1,4 +1,4 @@
-import { LAYERS } from '../../api/client.ts'
+import { LAYERS } from '../../../ground/names.ts'
 import { useNamespaces } from '../../api/namespaces.ts'
 import type { PipelineState } from '../../api/pipelines.ts'
 import { Button, SearchField, Select } from '../../design/controls.tsx'

@@ -1,5 +1,6 @@
 import { useState } from 'react'
-import { LAYERS } from '../../api/client.ts'
+import { LAYERS } from '../../../ground/names.ts'
+
 import { useNamespaces } from '../../api/namespaces.ts'
 import { RUN_FILTERS, RUN_STATUSES } from '../../api/runs.ts'
 import { Button, type Choice, Select, TextField } from '../../design/controls.tsx'
